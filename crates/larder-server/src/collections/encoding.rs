@@ -4,14 +4,15 @@ use super::{Damaged, Hash, Kind, List, Set, Shape, SortedSet};
 
 /// The encoding that other servers report for a collection of this size: most of them have two.
 pub(crate) fn encoding(kind: Kind, bytes: &[u8]) -> Result<&'static str, Damaged> {
-    /// Most members of a short encoding, and longest member in it.
+    /// Most members of a short encoding (of a hash: more), and longest member in it.
     const SHORT: (usize, usize) = (128, 64);
+    const SHORT_FIELDS: usize = 512;
     let is_short = |members: usize, longest: usize| members <= SHORT.0 && longest <= SHORT.1;
     Ok(match kind {
         Kind::Hash => {
             let hash = Hash::parse(bytes)?;
             let longest = hash.iter().map(|(field, value)| field.len().max(value.len())).max();
-            let is_short = is_short(hash.len(), longest.unwrap_or(0));
+            let is_short = hash.len() <= SHORT_FIELDS && longest.unwrap_or(0) <= SHORT.1;
             if is_short { "listpack" } else { "hashtable" }
         }
         Kind::Set => {

@@ -101,9 +101,8 @@ fn a_miss_is_told_at_once_only_if_it_is_certain() {
     assert_eq!((stats.gets, stats.dram_hits), (2, 0), "no answer is not counted");
 
     let device = memory(64 << 20);
-    let open = || {
-        block_on(Larder::open(Config::default(), Some(Arc::clone(&device)), clock())).unwrap()
-    };
+    let open =
+        || block_on(Larder::open(Config::default(), Some(Arc::clone(&device)), clock())).unwrap();
     let cache = open();
     block_on(cache.set(b"bread", b"rye", None)).unwrap();
     assert!(!cache.misses_at_once(b"bread").unwrap() && cache.misses_at_once(b"cake").unwrap());

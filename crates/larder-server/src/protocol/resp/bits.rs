@@ -93,10 +93,19 @@ impl BitRange {
     /// The bits of a value of this length.
     fn bits(self, bytes: usize) -> Range<usize> {
         if self.counts_bits {
-            return places(self.first, self.last, 8 * bytes);
+            return self.places(8 * bytes);
         }
-        let bytes = places(self.first, self.last, bytes);
+        let bytes = self.places(bytes);
         8 * bytes.start..8 * bytes.end
+    }
+
+    /// Unlike the ends of a range of a list, both ends are the first place if they lie before it.
+    fn places(self, length: usize) -> Range<usize> {
+        let least = -i64::try_from(length).unwrap_or(i64::MAX);
+        if self.first < 0 && self.last < 0 && self.first > self.last || length == 0 {
+            return 0..0;
+        }
+        places(self.first.max(least), self.last.max(least), length)
     }
 }
 

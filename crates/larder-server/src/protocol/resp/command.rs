@@ -217,6 +217,8 @@ pub(super) enum Does {
     Smembers,
     Smismember,
     Smove,
+    Sort,
+    SortRo,
     Spop,
     Spublish,
     Srandmember,

@@ -43,6 +43,25 @@ const OF_CLIENTS: [&str; 8] = [
     "timeout",
 ];
 
+/// Where other servers change the encoding of a collection. Clients may set them, without effect: there is one encoding.
+/// The values are those by which `OBJECT ENCODING` answers.
+const OF_ENCODINGS: [(&str, &str); 14] = [
+    ("hash-max-listpack-entries", "512"),
+    ("hash-max-listpack-value", "64"),
+    ("hash-max-ziplist-entries", "512"),
+    ("hash-max-ziplist-value", "64"),
+    ("hll-sparse-max-bytes", "3000"),
+    ("list-compress-depth", "0"),
+    ("list-max-listpack-size", "-2"),
+    ("list-max-ziplist-size", "-2"),
+    ("set-max-intset-entries", "512"),
+    ("set-max-listpack-entries", "128"),
+    ("zset-max-listpack-entries", "128"),
+    ("zset-max-listpack-value", "64"),
+    ("zset-max-ziplist-entries", "128"),
+    ("zset-max-ziplist-value", "64"),
+];
+
 /// `CONFIG`.
 pub(super) fn config(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     let sub = argv.get(1).to_ascii_uppercase();
@@ -67,7 +86,7 @@ pub(super) fn config(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
                     "    Settings and their values: those of the process for administrators alone.",
                     "SET <name> <value> [<name> <value> ...]",
                     "    For administrators: changes slowlog-log-slower-than, slowlog-max-len or the class pubsub of",
-                    "    client-output-buffer-limit until the server ends.",
+                    "    client-output-buffer-limit until the server ends. Limits of encodings have no effect.",
                     "RESETSTAT, REWRITE",
                     "    Refused: counters only grow, and the configuration is its owner's.",
                 ],
@@ -86,14 +105,18 @@ fn get(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     }
     let patterns: Vec<Vec<u8>> = argv.from(2).map(<[u8]>::to_ascii_lowercase).collect();
     let is_admin = cx.caller.is_admin();
-    let fits = |name: &str| {
-        (is_admin || OF_CLIENTS.contains(&name))
-            && patterns.iter().any(|it| glob::matches(it, name.as_bytes()))
-    };
+    let is_asked = |name: &str| patterns.iter().any(|it| glob::matches(it, name.as_bytes()));
+    let fits = |name: &str| (is_admin || OF_CLIENTS.contains(&name)) && is_asked(name);
     let found: Vec<&str> = NAMES.into_iter().filter(|name| fits(name)).collect();
-    cx.out.map(found.len());
+    let encodings = OF_ENCODINGS.into_iter().filter(|(name, _)| is_asked(name));
+    let encodings: Vec<_> = encodings.collect();
+    cx.out.map(found.len() + encodings.len());
     for name in found {
         let value = value_of(cx, name);
+        cx.out.bulk(name);
+        cx.out.bulk(value);
+    }
+    for (name, value) in encodings {
         cx.out.bulk(name);
         cx.out.bulk(value);
     }
@@ -195,6 +218,10 @@ fn set(cx: &Context<'_>, name: &[u8], value: &[u8], dry: bool) -> Outcome {
     let number = number::integer(value);
     let lower = name.to_ascii_lowercase();
     let known = NAMES.into_iter().find(|known| known.as_bytes() == &*lower);
+    if OF_ENCODINGS.iter().any(|(known, _)| known.as_bytes() == &*lower) {
+        let why = "argument couldn't be parsed into an integer";
+        return number.map(drop).ok_or_else(|| failed(why));
+    }
     match (known, number) {
         (Some("slowlog-log-slower-than"), Some(micros)) if micros >= -1 => {
             if !dry {

@@ -31,6 +31,13 @@ impl Context<'_> {
         self.caller.tenant.databases.space(self.client.database())
     }
 
+    /// The name in the cache of a key of the client's database.
+    pub(super) fn name_of(&self, key: &[u8]) -> Vec<u8> {
+        let mut name = Vec::with_capacity(key.len() + 4);
+        self.space().append_name(key, &mut name);
+        name
+    }
+
     /// Writes the key that has this name in the cache.
     pub(super) fn tells_key(&mut self, name: &[u8]) {
         self.out.bulk(crate::databases::key_in(name));

@@ -36,8 +36,8 @@ impl<'a> Search<'a> {
             }
             let value = number::integer(argv.get(at + 1));
             let natural = |why| {
-                let value = value.ok_or(NO_INTEGER)?;
-                let value = usize::try_from(value).map_err(|_| Refusal::Says(why))?;
+                let value = value.and_then(|value| usize::try_from(value).ok());
+                let value = value.ok_or(Refusal::Says(why))?;
                 Ok::<_, Refusal>(if value == 0 { usize::MAX } else { value })
             };
             match &*argv.get(at).to_ascii_uppercase() {

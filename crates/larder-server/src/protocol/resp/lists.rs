@@ -6,7 +6,7 @@ use super::context::Context;
 use super::number;
 use super::parse::Arguments;
 use super::score_ranges::places;
-use super::set_algebra::numbered_keys;
+use super::set_algebra::keys_before_words;
 use super::sorted_sets::{count_of, positive};
 use super::write::{NO_INTEGER, NO_SUCH_KEY, Outcome, Refusal, SYNTAX, Writer};
 use crate::collections::{Encoded, List, ListView};
@@ -152,12 +152,19 @@ fn place(at: i64, length: usize) -> Option<usize> {
 
 /// `LINDEX`.
 async fn index(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
-    let at = number::integer(argv.get(2)).ok_or(NO_INTEGER)?;
-    read::<List, _>(cx, argv.get(1), |list, out| match place(at, list.len()) {
-        Some(at) => out.bulk(list.at(at)),
-        None => out.null(),
+    let at = number::integer(argv.get(2));
+    // A wrong number is told only if there is a list.
+    read::<List, _>(cx, argv.get(1), |list, out| {
+        match at {
+            None if list.len() > 0 => return Err(NO_INTEGER),
+            at => match at.and_then(|at| place(at, list.len())) {
+                Some(at) => out.bulk(list.at(at)),
+                None => out.null(),
+            },
+        }
+        Ok(())
     })
-    .await
+    .await?
 }
 
 /// The range of a request.
@@ -319,7 +326,7 @@ pub(super) fn pop_words(
     argv: Arguments<'_>,
     at: usize,
 ) -> Result<(std::ops::Range<usize>, (Side, usize)), Refusal> {
-    let (keys, at) = numbered_keys(argv, at)?;
+    let (keys, at) = keys_before_words(argv, at)?;
     if at >= argv.len() {
         return Err(SYNTAX);
     }

@@ -45,6 +45,7 @@ mod set_algebra;
 mod sets;
 mod slots;
 mod slowlog;
+mod sort;
 mod sorted_sets;
 mod strings;
 mod subscribe;

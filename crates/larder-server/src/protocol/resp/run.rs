@@ -10,8 +10,8 @@ use super::read::{self, ValueRead};
 use super::write::{NO_ROOM, Outcome, Refusal};
 use super::{
     acl, amend, bits, blocking, clients, cluster, config, connection, databases, docs, hashes,
-    hyperloglog, info, keys, latency, lifetimes, lists, scan, scripts, sets, slowlog, sorted_sets,
-    strings, subscribe, transaction, turns,
+    hyperloglog, info, keys, latency, lifetimes, lists, scan, scripts, sets, slowlog, sort,
+    sorted_sets, strings, subscribe, transaction, turns,
 };
 use crate::channels::Kind;
 
@@ -69,6 +69,9 @@ async fn run(
     };
     if command.has(flags::BLOCKING) {
         return Box::pin(blocking::run(cx, command, argv, has_turn)).await;
+    }
+    if matches!(command.does, Does::Sort | Does::SortRo) {
+        return Box::pin(sort::run(cx, command.does, argv, has_turn)).await;
     }
     match command.group {
         super::command::Group::Bitmap => bits::run(cx, command.does, argv).await,

@@ -135,7 +135,7 @@ pub(super) async fn run(cx: &mut Context<'_>, does: Does, argv: Arguments<'_>) -
     let is_stored = matches!(does, Does::Zdiffstore | Does::Zunionstore | Does::Zinterstore);
     let at = if is_stored { 2 } else { 1 };
     let name = argv.get(0).to_ascii_lowercase();
-    let (keys, behind) = keys_of(argv, at, does, &name)?;
+    let (keys, behind) = keys_of(argv, at, &name)?;
     let words = Words::of(does, argv, (keys.len(), behind))?;
     let mut copies = Vec::new();
     for key in keys {
@@ -170,12 +170,8 @@ pub(super) async fn run(cx: &mut Context<'_>, does: Does, argv: Arguments<'_>) -
 fn keys_of(
     argv: Arguments<'_>,
     at: usize,
-    does: Does,
     name: &[u8],
 ) -> Result<(std::ops::Range<usize>, usize), Refusal> {
-    if does == Does::Zintercard {
-        return numbered_keys(argv, at);
-    }
     let count = number::integer(argv.get(at)).ok_or(super::write::NO_INTEGER)?;
     if count < 1 {
         return Err(Refusal::Said(format!(

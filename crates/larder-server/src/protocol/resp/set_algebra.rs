@@ -176,3 +176,15 @@ pub(super) fn numbered_keys(
     }
     Ok((at + 1..at + 1 + count, at + 1 + count))
 }
+
+/// The same, for a command with more words behind the keys: too high a number is a syntax error.
+pub(super) fn keys_before_words(
+    argv: Arguments<'_>,
+    at: usize,
+) -> Result<(std::ops::Range<usize>, usize), Refusal> {
+    let count = number::integer(argv.get(at)).and_then(|count| usize::try_from(count).ok());
+    if count.is_some_and(|count| count >= argv.len().saturating_sub(at + 1)) {
+        return Err(SYNTAX);
+    }
+    numbered_keys(argv, at)
+}

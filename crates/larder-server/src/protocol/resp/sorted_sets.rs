@@ -6,7 +6,7 @@ use super::context::Context;
 use super::number;
 use super::parse::Arguments;
 use super::random::{self, Wanted};
-use super::set_algebra::numbered_keys;
+use super::set_algebra::keys_before_words;
 use super::write::{NO_INTEGER, Outcome, Refusal, SYNTAX, Writer};
 use super::{score_algebra, score_ranges, scores, walk};
 use crate::collections::{Encoded, SortedSet, SortedSetView};
@@ -185,7 +185,7 @@ pub(super) fn pop_words(
     argv: Arguments<'_>,
     at: usize,
 ) -> Result<(std::ops::Range<usize>, (End, usize)), Refusal> {
-    let (keys, at) = numbered_keys(argv, at)?;
+    let (keys, at) = keys_before_words(argv, at)?;
     if at >= argv.len() {
         return Err(SYNTAX);
     }

@@ -195,6 +195,8 @@ pub(super) static TABLE: &[Command] = table! {
     "smembers" Smembers 2 R, ONE Set "1.0.0" "All members of a set.";
     "smismember" Smismember -3 RF, ONE Set "6.2.0" "Which of these members a set has.";
     "smove" Smove 4 WF, TWO Set "1.0.0" "Moves a member from a set to another.";
+    "sort" Sort -2 WOM, ONE Generic "1.0.0" "The members of a collection in an order.";
+    "sort_ro" SortRo -2 RM, ONE Generic "7.0.0" "The members of a collection in an order, which is not stored.";
     "spop" Spop -2 WF, ONE Set "1.0.0" "Random members of a set, which are removed.";
     "spublish" Spublish 3 PF, ONE Pubsub "7.0.0" "Sends a message to the subscribers of a sharded channel.";
     "srandmember" Srandmember -2 R, ONE Set "1.0.0" "Random members of a set.";

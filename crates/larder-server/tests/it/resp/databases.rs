@@ -37,6 +37,11 @@ fn a_key_belongs_to_the_database_in_which_it_was_set() {
     five.tells("SADD t 2 3", ":2");
     five.tells("SINTERSTORE u s t", ":1");
     five.tells("SMEMBERS u", "[2]");
+    five.tells("MSET w1 5 w2 1 w3 9", "OK");
+    five.tells("RPUSH r 1 2 3", ":3");
+    five.tells("SORT r BY w* GET # GET w* STORE sorted", ":6");
+    five.tells("LRANGE sorted 0 -1", "[2 1 1 5 3 9]");
+    zero.tells("EXISTS sorted", ":0");
     zero.tells("EXISTS s t u list", ":0");
     let script = b"return{redis.call('get',KEYS[1]),redis.call('keys','o*')}";
     five.asks(array(&[b"EVAL", script, b"1", b"only"]), "*2\r\n$1\r\n2\r\n*1\r\n$4\r\nonly\r\n");

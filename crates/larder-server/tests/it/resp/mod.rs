@@ -11,6 +11,7 @@ mod lists;
 mod messages;
 mod scripts;
 mod sets;
+mod sort;
 mod sorted_sets;
 mod strings;
 mod transactions;
