@@ -25,6 +25,8 @@ pub(crate) struct Host {
     pub(crate) lua: LuaPlace,
     /// Steps of our functions since the script was suspended.
     pub(crate) steps: Cell<usize>,
+    /// Bytes that the state used when garbage was last collected early.
+    pub(crate) collected_at: Cell<usize>,
     /// Bytes that the server keeps for the script.
     pub(crate) kept_beside: Cell<usize>,
     /// The script has made a long block.
@@ -159,6 +161,7 @@ impl Host {
             yielder: Cell::new(ptr::null()),
             lua: Cell::new(ptr::null_mut()),
             steps: Cell::new(0),
+            collected_at: Cell::new(0),
             kept_beside: Cell::new(0),
             has_long_blocks: Cell::new(false),
         })

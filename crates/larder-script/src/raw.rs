@@ -47,8 +47,8 @@ const SLICE_INSTRUCTIONS: c_int = 1000;
 /// The same, once the script has made a block of [`LONG_BYTES`]: an instruction may then copy or compare as much.
 const SHORT_SLICE_INSTRUCTIONS: c_int = 16;
 const LONG_BYTES: usize = 64 << 10;
-/// What a hook collects in a script that has used half of its memory.
-const COLLECTED_KIB: c_int = 64;
+/// A script that uses much memory collects garbage each time that this has come.
+const COLLECTED_AFTER_BYTES: usize = 256 << 10;
 /// Alignment of all blocks.
 const ALIGNMENT: usize = 16;
 
@@ -102,13 +102,24 @@ unsafe extern "C-unwind" fn enter<F: Fn(State) -> Results>(lua: *mut ffi::lua_St
     unsafe { ffi::lua_error(lua) }
 }
 
-unsafe extern "C-unwind" fn hook(lua: *mut ffi::lua_State, _: *mut ffi::lua_Debug) {
-    let host = State(lua).host();
-    if host.purse.used() > host.purse.bytes_max() / 2 {
-        // Lua would collect when it has twice what is alive, which may be more than there is.
-        // SAFETY: a hook may call this; rule 1.
-        unsafe { ffi::lua_gc(lua, ffi::LUA_GCSTEP, COLLECTED_KIB) };
+/// Collects a part of the garbage of a script that uses more than half of its memory. Lua by itself would wait until it
+/// uses twice what was alive, which may be more than there is.
+fn collect_early(lua: *mut ffi::lua_State, host: &Host) {
+    let used = host.purse.used();
+    let grown = used.saturating_sub(host.collected_at.get());
+    if used <= host.purse.bytes_max() / 2 || grown < COLLECTED_AFTER_BYTES {
+        host.collected_at.set(host.collected_at.get().min(used));
+        return;
     }
+    // Twice what has come: Lua doubles it again, so that a round is over before the other half is used.
+    let kib = c_int::try_from(2 * grown >> 10).unwrap_or(c_int::MAX);
+    // SAFETY: a hook may call this; rule 1.
+    unsafe { ffi::lua_gc(lua, ffi::LUA_GCSTEP, kib) };
+    host.collected_at.set(host.purse.used());
+}
+
+unsafe extern "C-unwind" fn hook(lua: *mut ffi::lua_State, _: *mut ffi::lua_Debug) {
+    collect_early(lua, State(lua).host());
     State(lua).suspend(Signal::Slice);
 }
 

@@ -99,7 +99,7 @@ fn no_script_changes_what_the_next_one_sees() {
         ("return cjson.encode({{1}})", "$5\r\n[[1]]\r\n"),
         ("math.randomseed(1) return 1", ":1\r\n"),
         (
-            "return tostring(math.random() == 0.041630344484761)..tostring(math.random() < 1)",
+            "return tostring(tostring(math.random()) == '0.041630344484761')..tostring(math.random() < 1)",
             "$9\r\nfalsetrue\r\n",
         ),
         ("local e = pcall(error, redis) return 1", ":1\r\n"),
