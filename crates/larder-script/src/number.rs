@@ -113,7 +113,7 @@ fn add_float(text: &mut Text, plain: &[u8]) {
     }
 }
 
-/// `number` with so many digits, as `%.{digits}g` of C writes it.
+/// `number` with `digits` digits, as `%.{digits}g` of C writes it.
 pub(crate) fn general(number: f64, digits: usize) -> Text {
     let digits = digits.clamp(1, 17);
     let mut plain = Text::default();

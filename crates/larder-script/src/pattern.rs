@@ -1,7 +1,7 @@
 //! Lua's patterns (Lua 5.1, manual 5.4.1), matched in a bounded number of steps at a time.
 //!
-//! A pattern like `.-.-.-x` takes time that grows with a power of the text's length. The matcher tells [`Steps`] of each
-//! step, which may let others run and may end the script.
+//! A pattern like `.-.-.-x` takes time that grows with a power of the text's length. The matcher tells [`Steps`] of
+//! each step, which may let others run and may end the script.
 
 /// Most captures of a pattern.
 pub(crate) const CAPTURES_MAX: usize = 32;

@@ -10,8 +10,8 @@
 //! 3. **It has room for what it pushes.** Lua gives each call 20 places; a function that needs more calls
 //!    [`State::has_room`].
 //!
-//! A panic ends at [`enter`], which makes an error of it. A script is suspended only in [`State::suspend`], which a hook
-//! or a function of ours calls: there the state is consistent, as it is whenever Lua calls out, so that
+//! A panic ends at [`enter`], which makes an error of it. A script is suspended only in [`State::suspend`], which a
+//! hook or a function of ours calls: there the state is consistent, as it is whenever Lua calls out, so that
 //! [`Interpreter`] may close it even if the script never runs on.
 
 #![allow(unsafe_code)]
@@ -112,7 +112,7 @@ fn collect_early(lua: *mut ffi::lua_State, host: &Host) {
         return;
     }
     // Twice what has come: Lua doubles it again, so that a round is over before the other half is used.
-    let kib = c_int::try_from(2 * grown >> 10).unwrap_or(c_int::MAX);
+    let kib = c_int::try_from(grown >> 9).unwrap_or(c_int::MAX);
     // SAFETY: a hook may call this; rule 1.
     unsafe { ffi::lua_gc(lua, ffi::LUA_GCSTEP, kib) };
     host.collected_at.set(host.purse.used());

@@ -179,7 +179,7 @@ fn unpack(state: State) -> Results {
     Ok(count)
 }
 
-/// Pushes the function that the argument is, or that is so many calls up.
+/// Pushes the function that the argument is, or that is the argument's number of calls up.
 fn push_meant(state: State) -> Result<(), Raised> {
     if state.kind(1) == FUNCTION {
         state.push_copy(1);

@@ -231,7 +231,7 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    /// A number of so many bytes.
+    /// A number of this number of bytes.
     fn number(&mut self, bytes: usize) -> Result<u64, Unreadable> {
         let taken = self.take(bytes)?;
         Ok(taken.iter().fold(0, |all, byte| all << 8 | u64::from(*byte)))

@@ -9,8 +9,8 @@ use mlua_sys::lua51 as ffi;
 use super::{Results, SLICE_INSTRUCTIONS, State, allocate, enter, hook};
 use crate::host::{Host, Signal};
 
-/// Room for 200 nested calls of C and levels of the parser, which is Lua's limit, and for 1000 levels of JSON. Only what
-/// a script touches takes memory.
+/// Room for 200 nested calls of C and levels of the parser, which is Lua's limit, and for 1000 levels of JSON. Only
+/// what a script touches takes memory.
 const STACK_BYTES: usize = 2 << 20;
 
 /// A state with its host. Dropping it frees all memory of the state.

@@ -132,7 +132,8 @@ fn libraries_are_those_of_redis() {
         ("return tostring(newproxy)", "-"),
         (
             "local n = {} for k in pairs(_G) do n[#n+1] = k end table.sort(n) return table.concat(n, ' ')",
-            "ARGV KEYS _G _VERSION assert bit cjson cmsgpack collectgarbage coroutine error gcinfo getfenv getmetatable ipairs \
+            "ARGV KEYS _G _VERSION assert bit cjson cmsgpack collectgarbage coroutine error gcinfo getfenv \
+             getmetatable ipairs \
           load loadstring math next os pairs pcall rawequal rawget rawset redis select server setfenv setmetatable \
           string struct table tonumber tostring type unpack xpcall",
         ),
@@ -152,14 +153,16 @@ fn libraries_are_those_of_redis() {
             "321",
         ),
         (
-            "local t = {1,2} table.insert(t, 1, 0) table.insert(t, 9) return table.concat(t)..table.remove(t, 1)..table.remove(t)..#t",
+            "local t = {1,2} table.insert(t, 1, 0) table.insert(t, 9) \
+             return table.concat(t)..table.remove(t, 1)..table.remove(t)..#t",
             "0129092",
         ),
         ("return string.rep('ab', 3)..('x'):rep(0)..#('y'):rep(-1)", "ababab0"),
         ("return tostring(pcall(string.rep))", "false"),
         ("local a, b = load(function() return nil end) return type(a)", "function"),
         (
-            "local n = 0 local f = load(function() n = n + 1 return ({'return ', '4', '2'})[n] end) return tostring(f())",
+            "local n = 0 local f = load(function() n = n + 1 return ({'return ', '4', '2'})[n] end) \
+             return tostring(f())",
             "42",
         ),
         (

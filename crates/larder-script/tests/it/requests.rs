@@ -80,8 +80,10 @@ fn requests_can_be_made_anywhere() {
 /// A connection that ends in the middle of a script drops it, wherever it is.
 #[test]
 fn a_script_may_be_dropped_at_any_step() {
-    const SOURCE: &[u8] = b"local f = coroutine.wrap(function() for i = 1, 3000 do local s = ('x'):rep(i) pcall(function()
-        s:gsub('x', function() redis.call('x', s) coroutine.yield(1) end) end) end return cjson.encode({1}) end) f() f()";
+    const SOURCE: &[u8] =
+        b"local f = coroutine.wrap(function() for i = 1, 3000 do local s = ('x'):rep(i)
+        pcall(function() s:gsub('x', function() redis.call('x', s) coroutine.yield(1) end) end) end
+        return cjson.encode({1}) end) f() f()";
     let account = Account::of(64 << 20);
     for steps in 0..200 {
         let mut running = start(machine_of(&account), SOURCE, &["k"], &[b"x"]);
