@@ -25,6 +25,7 @@ fn main() -> Result<()> {
     flash(&seeds)?;
     arrays(&seeds)?;
     requests(&seeds)?;
+    collections(&seeds)?;
     block_log(&seeds)?;
     block_fingerprint(&seeds)?;
     traces(&seeds.join("trace_readers"))
@@ -96,6 +97,21 @@ fn arrays(seeds: &Path) -> Result<()> {
     save(seeds, "filesystem", "nothing", &[0])?;
     save(seeds, "filesystem", "flipped", &patch(0, 5 * 4096 + 100, &[0xff]))?;
     save(seeds, "filesystem", "sealed", &patch(1, 2 * 4096 + 64, &[2, 0, 0, 0]))
+}
+
+/// A collection of each kind, with the members `a` and `bc`.
+fn collections(seeds: &Path) -> Result<()> {
+    let ends = |ends: &[u8]| ends.iter().flat_map(|end| [*end, 0, 0, 0]).collect::<Vec<u8>>();
+    let header = |kind| [1, kind, 0, 0, 2, 0, 0, 0];
+    let hash = [&header(1)[..], &ends(&[1, 2, 4, 6]), b"a1bc22"].concat();
+    save(seeds, "collection", "hash", &hash)?;
+    for (kind, name) in [(2, "set"), (4, "list")] {
+        let strings = [&header(kind)[..], &ends(&[1, 3]), b"abc"].concat();
+        save(seeds, "collection", name, &strings)?;
+    }
+    let scores = [2.5_f64.to_le_bytes(), 1_f64.to_le_bytes()].concat();
+    let sorted = [&header(3)[..], &ends(&[1, 3]), &scores, &ends(&[1, 0]), b"abc"].concat();
+    save(seeds, "collection", "sorted-set", &sorted)
 }
 
 /// The first byte selects the format by its index in `TraceFormat::ALL`; 6 means detection.

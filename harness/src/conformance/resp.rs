@@ -1,4 +1,5 @@
-//! Redis' own tests of strings, collections, keys and channels, from the distribution's source package, and those of redis-py.
+//! Redis' own tests of strings, collections, keys and channels, from the distribution's source package, and those
+//! of redis-py.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,7 +26,8 @@ const OPTIONS: [&str; 10] = [
 ];
 
 /// The test files about strings, collections, keys, channels, and the protocol.
-const FILES: [&str; 18] = [
+const FILES: [&str; 19] = [
+    "unit/sort",
     "unit/type/hash",
     "unit/type/set",
     "unit/type/zset",

@@ -334,22 +334,34 @@ fn setting(serving: &Serving, name: &str) -> String {
     lines.skip(4).take(1).collect()
 }
 
+/// The answer to a field of 200 bytes.
+fn long_field(serving: &Serving) -> String {
+    let mut stream = BufReader::new(serving.connect("resp"));
+    let field = "x".repeat(200);
+    stream.get_mut().write_all(format!("HSET h a {field}\r\n").as_bytes()).unwrap();
+    stream.lines().next().unwrap().unwrap()
+}
+
 #[test]
 fn what_clients_of_resp_notice_is_set_by_the_command_and_the_file() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("larder.toml");
     let write = |text: &str| std::fs::write(&file, text).unwrap();
-    write("pubsub_max = \"1M\"\nmaxmemory_policy = \"noeviction\"\n");
+    write("pubsub_max = \"1M\"\nmaxmemory_policy = \"noeviction\"\ncollection_max = \"100\"\n");
     let mut configured = command(directory.path(), &ANYWHERE);
     configured.args(["--maxmemory-policy", "volatile-lru", "--config", file.to_str().unwrap()]);
     let mut serving = Serving::run(configured);
     assert_eq!(setting(&serving, "maxmemory-policy"), "volatile-lru");
     let limit = |serving: &Serving| setting(serving, "client-output-buffer-limit");
     assert_eq!(limit(&serving), "normal 0 0 0 slave 0 0 0 pubsub 1048576 262144 60");
-    write("pubsub_max = \"2M\"\nmaxmemory_policy = \"noeviction\"\n");
+    let refused_as =
+        "-ERR the collection of key h would have 217 bytes, more than collection_max (100)";
+    assert_eq!(long_field(&serving), refused_as);
+    write("pubsub_max = \"2M\"\nmaxmemory_policy = \"noeviction\"\ncollection_max = \"1k\"\n");
     serving.signal("HUP");
     serving.output.read_line(&mut String::new()).unwrap();
     assert_eq!(limit(&serving), "normal 0 0 0 slave 0 0 0 pubsub 2097152 524288 60");
+    assert_eq!(long_field(&serving), ":1");
     for (option, value, why) in [
         ("--maxmemory-policy", "lru", "must be one of allkeys-lru, "),
         ("--pubsub-max", "0", "pubsub-max"),

@@ -87,22 +87,7 @@ pub(super) async fn client(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome
             cx.out.integer(-1);
             Ok(())
         }
-        (b"UNBLOCK", 3 | 4) => {
-            let id = number::integer(argv.get(2)).ok_or(super::write::NO_INTEGER)?;
-            let how = match &*argv.get(3).to_ascii_uppercase() {
-                b"TIMEOUT" => Unblock::TimedOut,
-                _ if argv.len() == 3 => Unblock::TimedOut,
-                b"ERROR" => Unblock::Failed,
-                _ => {
-                    let text = "ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR";
-                    return Err(Refusal::Says(text));
-                }
-            };
-            let clients = cx.board().clients(cx.visible());
-            let found = clients.iter().find(|it| i64::try_from(it.id) == Ok(id));
-            cx.out.integer(i64::from(found.is_some_and(|listed| listed.unblock(how))));
-            Ok(())
-        }
+        (b"UNBLOCK", 3 | 4) => unblock(cx, argv),
         (b"HELP", 2) => {
             cx.help("CLIENT", HELP);
             Ok(())
@@ -114,6 +99,21 @@ pub(super) async fn client(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome
         ) => Err(wrong_arity(&format!("client|{}", shown(argv.get(1)).to_lowercase()))),
         _ => Err(unknown_subcommand("CLIENT", argv.get(1))),
     }
+}
+
+/// Ends the wait of a client.
+fn unblock(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
+    let id = number::integer(argv.get(2)).ok_or(super::write::NO_INTEGER)?;
+    let how = match &*argv.get(3).to_ascii_uppercase() {
+        b"TIMEOUT" => Unblock::TimedOut,
+        _ if argv.len() == 3 => Unblock::TimedOut,
+        b"ERROR" => Unblock::Failed,
+        _ => return Err(Refusal::Says("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")),
+    };
+    let clients = cx.board().clients(cx.visible());
+    let found = clients.iter().find(|it| i64::try_from(it.id) == Ok(id));
+    cx.out.integer(i64::from(found.is_some_and(|listed| listed.unblock(how))));
+    Ok(())
 }
 
 /// Checks a name: lists separate names by spaces.

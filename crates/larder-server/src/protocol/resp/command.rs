@@ -311,7 +311,8 @@ impl Command {
         let count = if at > 0 { number::integer(arguments.get(at)) } else { None };
         let count = count.and_then(|count| usize::try_from(count).ok()).unwrap_or(0);
         let end = count.saturating_add(at + 1).min(arguments.len().max(at + 1));
-        self.key_places(arguments.len()).chain(at + 1..end)
+        let stored = (self.does == Does::Sort).then(|| stored_at(arguments)).flatten();
+        self.key_places(arguments.len()).chain(at + 1..end).chain(stored)
     }
 
     /// The keys among its arguments.
@@ -372,6 +373,23 @@ impl Command {
         add(!self.has(flags::FAST), "@slow");
         all
     }
+}
+
+/// The place of the key at which `SORT` stores: the last one, if there are several.
+fn stored_at(arguments: Arguments<'_>) -> Option<usize> {
+    let (mut at, mut stored) = (2, None);
+    while at < arguments.len() {
+        at += match &*arguments.get(at).to_ascii_uppercase() {
+            b"LIMIT" => 3,
+            b"GET" | b"BY" => 2,
+            b"STORE" => {
+                stored = Some(at + 1).filter(|key| *key < arguments.len()).or(stored);
+                2
+            }
+            _ => 1,
+        };
+    }
+    stored
 }
 
 impl Group {

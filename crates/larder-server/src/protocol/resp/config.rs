@@ -43,8 +43,8 @@ const OF_CLIENTS: [&str; 8] = [
     "timeout",
 ];
 
-/// Where other servers change the encoding of a collection. Clients may set them, without effect: there is one encoding.
-/// The values are those by which `OBJECT ENCODING` answers.
+/// Where other servers change the encoding of a collection. Clients may set them, without effect: there is one
+/// encoding. The values are those by which `OBJECT ENCODING` answers.
 const OF_ENCODINGS: [(&str, &str); 14] = [
     ("hash-max-listpack-entries", "512"),
     ("hash-max-listpack-value", "64"),

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::command::{Command, Does, flags};
+use super::command::{Command, Does, Group, flags};
 use super::context::{Context, unknown_subcommand};
 use super::parse::{Arguments, OwnedArguments};
 use super::queue::WatchedKeys;
@@ -67,25 +67,40 @@ async fn run(
         true => Some(turns::take(cx.caller, command.keys_of(argv)).await),
         false => None,
     };
-    if command.has(flags::BLOCKING) {
-        return Box::pin(blocking::run(cx, command, argv, has_turn)).await;
-    }
-    if matches!(command.does, Does::Sort | Does::SortRo) {
-        return Box::pin(sort::run(cx, command.does, argv, has_turn)).await;
-    }
     match command.group {
-        super::command::Group::Bitmap => bits::run(cx, command.does, argv).await,
-        super::command::Group::Hash => hashes::run(cx, command.does, argv).await,
-        super::command::Group::Set => sets::run(cx, command.does, argv).await,
-        super::command::Group::SortedSet => sorted_sets::run(cx, command.does, argv).await,
-        super::command::Group::Hyperloglog => hyperloglog::run(cx, command.does, argv).await,
-        super::command::Group::List => lists::run(cx, command.does, argv).await,
-        super::command::Group::String | super::command::Group::Generic => {
-            of_keys(cx, command.does, argv).await
+        // Boxed, so that the futures of other requests stay small.
+        Group::Bitmap
+        | Group::Hash
+        | Group::Hyperloglog
+        | Group::List
+        | Group::Set
+        | Group::SortedSet => Box::pin(of_collections(cx, command, argv, has_turn)).await,
+        _ if matches!(command.does, Does::Sort | Does::SortRo) => {
+            Box::pin(sort::run(cx, command.does, argv, has_turn)).await
         }
-        super::command::Group::Scripting => of_scripts(cx, command.does, argv, has_turn).await,
-        super::command::Group::Pubsub => of_channels(cx, command.does, argv).await,
+        Group::String | Group::Generic => of_keys(cx, command.does, argv).await,
+        Group::Scripting => of_scripts(cx, command.does, argv, has_turn).await,
+        Group::Pubsub => of_channels(cx, command.does, argv).await,
         _ => of_server(cx, command.does, argv).await,
+    }
+}
+
+/// Collections, and bits and sketches within strings.
+async fn of_collections(
+    cx: &mut Context<'_>,
+    command: &'static Command,
+    argv: Arguments<'_>,
+    has_turn: bool,
+) -> Outcome {
+    let does = command.does;
+    match command.group {
+        _ if command.has(flags::BLOCKING) => blocking::run(cx, command, argv, has_turn).await,
+        Group::Bitmap => bits::run(cx, does, argv).await,
+        Group::Hash => hashes::run(cx, does, argv).await,
+        Group::Hyperloglog => hyperloglog::run(cx, does, argv).await,
+        Group::List => lists::run(cx, does, argv).await,
+        Group::Set => sets::run(cx, does, argv).await,
+        _ => sorted_sets::run(cx, does, argv).await,
     }
 }
 

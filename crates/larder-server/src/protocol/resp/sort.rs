@@ -162,10 +162,7 @@ pub(super) async fn run(
     let page = order.get(words.page(order.len())).unwrap_or_default();
     let chosen: Vec<&[u8]> = page.iter().filter_map(|at| members.get(*at)).copied().collect();
     match words.store {
-        Some(key) => {
-            let name = cx.name_of(key);
-            store(cx, &name, &chosen, &words).await
-        }
+        Some(key) => store(cx, key, &chosen, &words).await,
         None => answer(cx, &chosen, &words).await,
     }
 }

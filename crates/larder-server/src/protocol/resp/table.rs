@@ -67,14 +67,14 @@ pub(super) static TABLE: &[Command] = table! {
     "bitfield_ro" BitfieldRo -2 RF, ONE Bitmap "6.0.0" "Numbers of some bits within a string, which are only read.";
     "bitop" Bitop -4 WO, FROM_SECOND Bitmap "2.6.0" "Stores what bits of strings are together.";
     "bitpos" Bitpos -3 R, ONE Bitmap "2.8.7" "The first bit of a string that is on, or off.";
-    "blmove" Blmove 6 WOB, TWO List "6.2.0" "Moves an element from a list to another, or waits for one.";
-    "blmpop" Blmpop -5 WBM, SECOND_COUNTED List "7.0.0" "Elements of the first list that is there, or waits for one.";
+    "blmove" Blmove 6 WOB, TWO List "6.2.0" "Moves an element between lists, or waits for one.";
+    "blmpop" Blmpop -5 WBM, SECOND_COUNTED List "7.0.0" "Elements of the first list that is there, or waits.";
     "blpop" Blpop -3 WB, ALL_BUT_LAST List "2.0.0" "Takes the first element of a list, or waits for one.";
     "brpop" Brpop -3 WB, ALL_BUT_LAST List "2.0.0" "Takes the last element of a list, or waits for one.";
-    "brpoplpush" Brpoplpush 4 WOB, TWO List "2.2.0" "Moves the last element of a list to the head of another, or waits for one.";
-    "bzmpop" Bzmpop -5 WBM, SECOND_COUNTED SortedSet "7.0.0" "Members of the first sorted set that is there, or waits for one.";
-    "bzpopmax" Bzpopmax -3 WB, ALL_BUT_LAST SortedSet "5.0.0" "Takes the member with the highest score, or waits for one.";
-    "bzpopmin" Bzpopmin -3 WB, ALL_BUT_LAST SortedSet "5.0.0" "Takes the member with the lowest score, or waits for one.";
+    "brpoplpush" Brpoplpush 4 WOB, TWO List "2.2.0" "Moves a last element to a head, or waits for one.";
+    "bzmpop" Bzmpop -5 WBM, SECOND_COUNTED SortedSet "7.0.0" "Members of the first sorted set that is there, or waits.";
+    "bzpopmax" Bzpopmax -3 WB, ALL_BUT_LAST SortedSet "5.0.0" "Takes the member with the highest score, or waits.";
+    "bzpopmin" Bzpopmin -3 WB, ALL_BUT_LAST SortedSet "5.0.0" "Takes the member with the lowest score, or waits.";
     "client" Client -2 C, NO_KEYS Connection "2.4.0" "Connections: their names, lists and replies.";
     "cluster" Cluster -2 INFO, NO_KEYS Cluster "3.0.0" "Which server has which slots.";
     "command" Command -1 INFO, NO_KEYS Server "2.8.13" "This table.";
@@ -245,7 +245,7 @@ pub(super) static TABLE: &[Command] = table! {
     "zremrangebyscore" Zremrangebyscore 4 W, ONE SortedSet "1.2.0" "Removes a range of scores.";
     "zrevrange" Zrevrange -4 R, ONE SortedSet "1.2.0" "Members in a range of ranks, the highest first.";
     "zrevrangebylex" Zrevrangebylex -4 R, ONE SortedSet "2.8.9" "Members in a range of members, the last first.";
-    "zrevrangebyscore" Zrevrangebyscore -4 R, ONE SortedSet "2.2.0" "Members with scores in a range, the highest first.";
+    "zrevrangebyscore" Zrevrangebyscore -4 R, ONE SortedSet "2.2.0" "Members in a range of scores, the highest first.";
     "zrevrank" Zrevrank -3 RF, ONE SortedSet "2.0.0" "How many members have higher scores.";
     "zscan" Zscan -3 R, ONE SortedSet "2.8.0" "Members with their scores, page by page.";
     "zscore" Zscore 3 RF, ONE SortedSet "1.2.0" "The score of a member.";
@@ -326,5 +326,7 @@ mod tests {
             assert!(keys("sintercard", &[wrong, "a"]).len() <= 1, "{wrong}");
         }
         assert_eq!(keys("hget", &["a", "b"]), ["a"]);
+        assert_eq!(keys("sort", &["a", "get", "store", "store", "b", "STORE", "c"]), ["a", "c"]);
+        assert_eq!(keys("sort", &["a", "limit", "0", "store", "store"]), ["a"]);
     }
 }

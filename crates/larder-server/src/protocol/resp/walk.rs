@@ -148,6 +148,7 @@ async fn answer(cx: &mut Context<'_>, words: &Words<'_>, found: Vec<Found>, next
         if fits {
             fitting.push((member, value));
         }
+        cx.caller.rests().await;
     }
     cx.out.array(2);
     cx.out.bulk(next.to_string());

@@ -221,3 +221,20 @@ fn waiters_cost_memory_of_their_tenant() {
     drop(waiters);
     waiting(&mut it, 0);
 }
+
+#[test]
+fn silence_does_not_end_a_client_that_waits() {
+    let short = Some(Duration::from_millis(200));
+    let limits =
+        ServerConfig { workers: 1, idle_timeout: short, request_timeout: short, ..config() };
+    let server = in_memory_with(limits);
+    let (mut waiter, mut silent) = (client(&server), client(&server));
+    silent.tells("PING", "PONG");
+    waiter.send("BLPOP k 0\r\nPI");
+    // The client that does not wait is closed meanwhile.
+    silent.is_closed();
+    std::thread::sleep(Duration::from_millis(500));
+    client(&server).tells("RPUSH k x", ":1");
+    assert_eq!(waiter.told(), "[k x]");
+    waiter.asks("NG\r\n", "+PONG\r\n");
+}

@@ -3,6 +3,7 @@
 mod bits;
 mod blocking;
 mod connections;
+mod damage;
 mod databases;
 mod hashes;
 mod keys;
