@@ -62,7 +62,7 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 
 use self::client::Client;
-use self::command::{Command, Does, flags};
+use self::command::{Command, Does, Group, flags};
 use self::context::Context;
 use self::parse::{Arguments, DiscardProgress, Limits, ParseOutcome, Parser, Swallow};
 use self::read::ValueRead;
@@ -531,8 +531,15 @@ async fn answer(
         return;
     }
     let was_off = cx.client.replies == client::Replies::Off;
-    // `timed` has written its refusal.
-    let _ = run::timed(&mut cx, (at, command), argv, false).await;
+    // The refusal is written as well.
+    let _ = if command.group == Group::Scripting {
+        // A future of its own, which is shorter than that of all other commands.
+        let timing = run::Timing::begins(&cx);
+        let done = Box::pin(run::of_scripts(&mut cx, command.does, argv, false)).await;
+        timing.ends(&mut cx, (at, command), argv, done)
+    } else {
+        run::timed(&mut cx, (at, command), argv, false).await
+    };
     if was_off && cx.client.replies == client::Replies::On {
         // The first answer that is sent again is that of the request that turns answers on.
         answers.bytes().extend_from_slice(&nobody);

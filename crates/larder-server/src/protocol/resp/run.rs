@@ -19,40 +19,64 @@ use crate::channels::Kind;
 /// all tenants that it concerns.
 pub(super) async fn timed(
     cx: &mut Context<'_>,
-    (at, command): (usize, &'static Command),
+    command: (usize, &'static Command),
     argv: Arguments<'_>,
     has_turn: bool,
 ) -> Outcome {
-    let begun = Instant::now();
-    let before = cx.out.len();
-    let done = run(cx, command, argv, has_turn).await;
-    if let Err(refusal) = &done {
-        cx.out.back_to(before);
-        cx.out.refusal(refusal);
-    }
-    let took = begun.elapsed();
-    if let Some(listed) = &cx.client.listed {
-        listed.is_seen();
-    }
-    if let Some(calls) = cx.board().calls(cx.caller.worker.number, at) {
-        calls.calls.add(1);
-        calls.micros.add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
-        calls.failed.add(u64::from(done.is_err()));
-    }
-    // The requests within EXEC are logged by themselves, and AUTH has a password.
-    let is_told = !matches!(command.does, Does::Exec | Does::Auth | Does::Hello);
-    if is_told && cx.caller.worker.shared.slow_log.wants(took) {
-        cx.caller.note_slow(took, command.name, command.keys_of(argv).next().unwrap_or_default());
-    }
-    if is_told && cx.board().slow.wants(took) {
-        let name = cx.client.listed.as_ref().map(|it| it.words().name).unwrap_or_default();
-        let (tenant, peer) = (cx.caller.tenant.number, cx.caller.peer.to_string());
-        cx.board().slow.add(tenant, took, (argv.len(), argv.from(0)), peer, name);
-    }
-    done
+    let timing = Timing::begins(cx);
+    let done = run(cx, command.1, argv, has_turn).await;
+    timing.ends(cx, command, argv, done)
 }
 
-async fn run(
+/// A request that runs.
+pub(super) struct Timing {
+    begun: Instant,
+    /// Bytes in the buffer for its answer.
+    before: usize,
+}
+
+impl Timing {
+    pub(super) fn begins(cx: &Context<'_>) -> Self {
+        Self { begun: Instant::now(), before: cx.out.len() }
+    }
+
+    /// Writes the refusal if there is one, counts the request, and logs it if it was slow.
+    pub(super) fn ends(
+        self,
+        cx: &mut Context<'_>,
+        (at, command): (usize, &'static Command),
+        argv: Arguments<'_>,
+        done: Outcome,
+    ) -> Outcome {
+        if let Err(refusal) = &done {
+            cx.out.back_to(self.before);
+            cx.out.refusal(refusal);
+        }
+        let took = self.begun.elapsed();
+        if let Some(listed) = &cx.client.listed {
+            listed.is_seen();
+        }
+        if let Some(calls) = cx.board().calls(cx.caller.worker.number, at) {
+            calls.calls.add(1);
+            calls.micros.add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+            calls.failed.add(u64::from(done.is_err()));
+        }
+        // The requests within EXEC are logged by themselves, and AUTH has a password.
+        let is_told = !matches!(command.does, Does::Exec | Does::Auth | Does::Hello);
+        if is_told && cx.caller.worker.shared.slow_log.wants(took) {
+            let key = command.keys_of(argv).next().unwrap_or_default();
+            cx.caller.note_slow(took, command.name, key);
+        }
+        if is_told && cx.board().slow.wants(took) {
+            let name = cx.client.listed.as_ref().map(|it| it.words().name).unwrap_or_default();
+            let (tenant, peer) = (cx.caller.tenant.number, cx.caller.peer.to_string());
+            cx.board().slow.add(tenant, took, (argv.len(), argv.from(0)), peer, name);
+        }
+        done
+    }
+}
+
+pub(super) async fn run(
     cx: &mut Context<'_>,
     command: &'static Command,
     argv: Arguments<'_>,
@@ -79,7 +103,7 @@ async fn run(
             Box::pin(sort::run(cx, command.does, argv, has_turn)).await
         }
         Group::String | Group::Generic => of_keys(cx, command.does, argv).await,
-        Group::Scripting => of_scripts(cx, command.does, argv, has_turn).await,
+        Group::Scripting => Box::pin(of_scripts(cx, command.does, argv, has_turn)).await,
         Group::Pubsub => of_channels(cx, command.does, argv).await,
         _ => of_server(cx, command.does, argv).await,
     }
@@ -155,18 +179,18 @@ async fn of_channels(cx: &mut Context<'_>, does: Does, argv: Arguments<'_>) -> O
 }
 
 /// Scripts and functions.
-async fn of_scripts(
+pub(super) async fn of_scripts(
     cx: &mut Context<'_>,
     does: Does,
     argv: Arguments<'_>,
     has_turn: bool,
 ) -> Outcome {
     match does {
-        Does::Script => Box::pin(scripts::script(cx, argv)).await,
+        Does::Script => scripts::script(cx, argv).await,
         Does::Function => function(cx, argv),
         _ => {
             let database = cx.client.database();
-            let done = Box::pin(scripts::eval(cx, does, argv, has_turn)).await;
+            let done = scripts::eval(cx, does, argv, has_turn).await;
             // A script that selects another does so for itself.
             cx.client.selects(database);
             done

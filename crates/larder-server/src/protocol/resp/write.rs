@@ -178,6 +178,11 @@ impl<'a> Writer<'a> {
         self.head(if self.is_resp3 { b'>' } else { b'*' }, count);
     }
 
+    /// The buffer, to which whole answers are added.
+    pub(super) fn buffer(&mut self) -> &mut Vec<u8> {
+        self.bytes
+    }
+
     /// Adds an answer that is written already.
     pub(super) fn written(&mut self, answer: &[u8]) {
         self.bytes.extend_from_slice(answer);

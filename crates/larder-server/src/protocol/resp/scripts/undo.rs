@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use larder::{SetOptions, Value};
+use larder::{SetOptions, Value, ValueMeta};
 use larder_script::Running;
 
 use super::super::expiry;
@@ -30,8 +30,19 @@ struct UndoList {
 struct KeyBefore {
     tenant: Arc<Tenant>,
     key: Box<[u8]>,
-    value: Option<Value>,
+    value: Before,
 }
+
+/// What a key had.
+enum Before {
+    Nothing,
+    /// A copy of what was in DRAM.
+    Copy(Box<[u8]>, ValueMeta),
+    Value(Value),
+}
+
+/// Longer values are kept as they are, which pins them.
+const COPIED_MAX: usize = 4 << 10;
 
 /// Undoes what is on its list when it is dropped, which is what happens when the connection ends in the middle of a
 /// script.
@@ -49,12 +60,25 @@ impl UndoList {
     }
 }
 
+impl Before {
+    fn len(&self) -> usize {
+        match self {
+            Self::Nothing => 0,
+            Self::Copy(bytes, _) => bytes.len(),
+            Self::Value(value) => value.len(),
+        }
+    }
+}
+
 impl KeyBefore {
     async fn put_back(&self) -> Result<(), larder::Error> {
         let Self { tenant, key, value } = self;
         let cache = tenant.calls();
-        let Some(value) = value else { return cache.delete(key).await.map(drop) };
-        let meta = value.meta();
+        let (bytes, meta) = match value {
+            Before::Nothing => return cache.delete(key).await.map(drop),
+            Before::Copy(bytes, meta) => (&**bytes, *meta),
+            Before::Value(value) => (&**value, value.meta()),
+        };
         let now = cache.moment(key).now();
         let left = meta.expires_at.map(|end| expiry::until(expiry::millis_of(end), now));
         let options = SetOptions {
@@ -65,7 +89,7 @@ impl KeyBefore {
             won: meta.won,
             ..SetOptions::default()
         };
-        cache.set_with(key, value, options).await.map(drop)
+        cache.set_with(key, bytes, options).await.map(drop)
     }
 }
 
@@ -88,8 +112,15 @@ impl UndoGuard {
             return Ok(true);
         }
         let tenant = Arc::clone(caller.tenant_of(key));
-        let value = tenant.calls().get(key).await?;
-        let bytes = 2 * key.len() + value.as_ref().map_or(0, |value| value.len()) + ENTRY_BYTES;
+        let copied = tenant.calls().get_at_once_with(key, |value, meta| {
+            (value.len() <= COPIED_MAX).then(|| Before::Copy(value.into(), meta))
+        });
+        let value = match copied? {
+            Some(Some(copy)) => copy,
+            // The future is long, and is boxed where it is needed.
+            _ => Box::pin(tenant.calls().get(key)).await?.map_or(Before::Nothing, Before::Value),
+        };
+        let bytes = 2 * key.len() + value.len() + ENTRY_BYTES;
         if !running.take_bytes(bytes) {
             return Ok(false);
         }

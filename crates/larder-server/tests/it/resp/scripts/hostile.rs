@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use larder_server::{Server, ServerConfig, SocketBackend};
 
 use super::super::client;
-use super::{eval, eval_of};
+use super::{eval, eval_of, speaks_resp3};
 use crate::serving::{config, in_memory_with};
 
 const ENDLESS: &[&str] = &[
@@ -125,6 +125,29 @@ fn a_connection_may_end_in_the_middle() {
         assert!(begun.elapsed() < Duration::from_secs(20));
     }
     it.says("EXISTS k", ":0");
+}
+
+/// A subscriber that does not read its messages is closed, also amid its own script.
+#[test]
+fn a_script_of_a_connection_that_is_closed_is_undone() {
+    let server =
+        in_memory_with(ServerConfig { workers: 2, pubsub_bytes_max: 64 << 10, ..config() });
+    let (mut it, mut other) = (client(&server), client(&server));
+    speaks_resp3(&mut it);
+    it.send("SUBSCRIBE c\r\n");
+    it.hears(">3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n");
+    let begun = Instant::now();
+    it.send(eval_of("redis.call('set', KEYS[1], 1) while true do end", &["k"], &[]));
+    while other.line_of("EXISTS k") != "1" {
+        assert!(begun.elapsed() < Duration::from_secs(2), "it has begun");
+    }
+    let message = "x".repeat(10_000);
+    while other.line_of(&format!("PUBLISH c {message}")) != "0" {
+        assert!(begun.elapsed() < Duration::from_secs(4), "it is closed before its limit of time");
+    }
+    while other.line_of("EXISTS k") != "0" {
+        assert!(begun.elapsed() < Duration::from_secs(4), "it is undone before its limit of time");
+    }
 }
 
 #[test]

@@ -62,7 +62,7 @@ fn a_script_reads_and_writes() {
 }
 
 /// Asks for version 3 of the protocol.
-fn speaks_resp3(it: &mut Client) {
+pub(super) fn speaks_resp3(it: &mut Client) {
     it.send("HELLO 3\r\nECHO marker\r\n");
     let mut heard = Vec::new();
     while !heard.ends_with(b"marker\r\n") {
