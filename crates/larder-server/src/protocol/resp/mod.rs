@@ -4,6 +4,7 @@
 //! answered at once from DRAM, or in parallel with its neighbours when flash has been read (`read.rs`). Any other
 //! request begins when those before it have their answers, and ends before the next one begins (`run.rs`).
 
+mod absent;
 mod acl;
 mod amend;
 mod bit_fields;
@@ -469,6 +470,9 @@ fn unknown(argv: Arguments<'_>) -> Refusal {
             break;
         }
         text += &format!("'{}' ", context::shown(argument));
+    }
+    if let Some(instead) = absent::instead_of(argv.get(0)) {
+        text += instead;
     }
     Refusal::Said(text)
 }

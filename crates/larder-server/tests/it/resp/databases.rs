@@ -174,6 +174,18 @@ fn a_stopped_script_is_undone_in_the_database_of_its_client() {
     zero.tells("EXISTS fresh", ":0");
 }
 
+#[test]
+fn a_command_that_is_not_there_says_what_to_use() {
+    let server = in_memory();
+    let mut it = client(&server);
+    it.tells(
+        "XADD s * a 1",
+        "-ERR unknown command 'XADD', with args beginning with: 's' '*' 'a' '1' this cache has no streams: use a \
+         broker or a log",
+    );
+    it.tells("NOPE", "-ERR unknown command 'NOPE', with args beginning with: ");
+}
+
 /// A key whose last bytes look like the mark of a database is a key like any other.
 #[test]
 fn no_key_reaches_into_another_database() {
