@@ -165,6 +165,19 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SIZE", value_parser = positive_size)]
     pub(crate) collection_max: Option<u64>,
 
+    /// Stop scripts that run longer, and undo what they have written [default: 5000]
+    #[arg(long, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) script_time_limit: Option<u32>,
+
+    /// Memory of a script, at least 1M; one without memory is stopped as one without time [default: 16M]
+    #[arg(long, value_name = "SIZE", value_parser = positive_size)]
+    pub(crate) script_memory_max: Option<u64>,
+
+    /// The database, 0 to 15, in which clients of Redis find the keys of memcached's clients; keep it while keys on flash
+    /// are to be found [default: 0]
+    #[arg(long, value_name = "N")]
+    pub(crate) memcached_database: Option<u8>,
+
     /// What INFO tells clients of Redis that is evicted: allkeys-lru, volatile-lru, noeviction, ... Some clients refuse
     /// to work with some policies; the cache evicts as it does whatever the name [default: allkeys-lru]
     #[arg(long, value_name = "NAME")]

@@ -1,5 +1,7 @@
 //! Settings that concern clients of RESP alone.
 
+use std::time::Duration;
+
 use indicatif::BinaryBytes;
 use larder_server::{MaxmemoryPolicy, ServerConfig};
 
@@ -13,6 +15,12 @@ pub(crate) struct RespSettings {
     pubsub_max: Setting<u64>,
     /// Longest collection, in bytes.
     collection_max: Setting<u64>,
+    /// Milliseconds that a script may run.
+    script_time_limit: Setting<u32>,
+    /// Bytes of memory that a script may use.
+    script_memory_max: Setting<u64>,
+    /// The database of memcached's clients.
+    memcached_database: Setting<u8>,
     /// What clients are told that is evicted.
     maxmemory_policy: Setting<MaxmemoryPolicy>,
 }
@@ -31,6 +39,17 @@ impl RespSettings {
                 file.collection_max.map(|size| size.0),
                 || default.collection_bytes_max as u64,
             ),
+            script_time_limit: pick(arguments.script_time_limit, file.script_time_limit, || {
+                u32::try_from(default.script_time_limit.as_millis()).unwrap_or(u32::MAX)
+            }),
+            script_memory_max: pick(
+                arguments.script_memory_max,
+                file.script_memory_max.map(|size| size.0),
+                || default.script_bytes_max as u64,
+            ),
+            memcached_database: pick(arguments.memcached_database, file.memcached_database, || {
+                default.memcached_database
+            }),
             maxmemory_policy: pick(arguments.maxmemory_policy, policy, || default.maxmemory_policy),
         }
     }
@@ -39,12 +58,17 @@ impl RespSettings {
     pub(super) fn tell(&self, config: &mut ServerConfig) {
         config.pubsub_bytes_max = usize::try_from(self.pubsub_max.0).unwrap_or(usize::MAX);
         config.collection_bytes_max = usize::try_from(self.collection_max.0).unwrap_or(usize::MAX);
+        config.script_time_limit = Duration::from_millis(self.script_time_limit.0.into());
+        config.script_bytes_max = usize::try_from(self.script_memory_max.0).unwrap_or(usize::MAX);
+        config.memcached_database = self.memcached_database.0;
         config.maxmemory_policy = self.maxmemory_policy.0;
     }
 
     /// Each setting: its name, its value, where it comes from.
-    pub(super) fn explained(&self) -> [(&'static str, String, From); 3] {
+    pub(super) fn explained(&self) -> [(&'static str, String, From); 6] {
         let (most, policy) = (&self.pubsub_max, &self.maxmemory_policy);
+        let (time, memory) = (&self.script_time_limit, &self.script_memory_max);
+        let database = &self.memcached_database;
         [
             ("pubsub_max", BinaryBytes(most.0).to_string(), most.1),
             (
@@ -52,6 +76,9 @@ impl RespSettings {
                 BinaryBytes(self.collection_max.0).to_string(),
                 self.collection_max.1,
             ),
+            ("script_time_limit", format!("{} ms", time.0), time.1),
+            ("script_memory_max", BinaryBytes(memory.0).to_string(), memory.1),
+            ("memcached_database", database.0.to_string(), database.1),
             ("maxmemory_policy", policy.0.to_string(), policy.1),
         ]
     }

@@ -4,7 +4,7 @@
 use std::fmt::Display;
 
 /// Text in an error, and the name of the option, with `--` or in `larder.toml`. Longer ones come first.
-const WORDS: [(&str, &str); 28] = [
+const WORDS: [(&str, &str); 29] = [
     // Remedies.
     (
         "set start_empty, or erase its first",
@@ -47,6 +47,7 @@ const WORDS: [(&str, &str); 28] = [
     ("value_bytes_max", "value_max"),
     ("pubsub_bytes_max", "pubsub_max"),
     ("collection_bytes_max", "collection_max"),
+    ("script_bytes_max", "script_memory_max"),
 ];
 
 /// The same message, with names that a user of the command knows.
@@ -71,7 +72,8 @@ mod tests {
             .filter(|word| {
                 word.contains("_bytes")
                     || word.contains("_max")
-                        && !["value_max", "pubsub_max", "collection_max"].contains(word)
+                        && !["value_max", "pubsub_max", "collection_max", "script_memory_max"]
+                            .contains(word)
                     || word.contains("::")
                     || ["start_empty", "lock_wait", "None", "Discard"].contains(word)
             })
@@ -90,6 +92,7 @@ mod tests {
         is_ours(&server(ServerConfig { value_bytes_max: 1, ..ServerConfig::default() }));
         is_ours(&server(ServerConfig { pubsub_bytes_max: 0, ..ServerConfig::default() }));
         is_ours(&server(ServerConfig { collection_bytes_max: 0, ..ServerConfig::default() }));
+        is_ours(&server(ServerConfig { script_bytes_max: 0, ..ServerConfig::default() }));
         assert!(!fields("connections_max = 0: loc.write_bytes, start_empty").is_empty());
         is_ours("soc.log_percent, soc.max_object_bytes, loc.region_bytes, loc.ru_aware_eviction");
         is_ours("tombstone_log_bytes, admission_memory_bytes, array.min_object_bytes");

@@ -367,6 +367,9 @@ fn what_clients_of_resp_notice_is_set_by_the_command_and_the_file() {
         ("--pubsub-max", "0", "pubsub-max"),
         ("--collection-max", "0", "collection-max"),
         ("--collection-max", "129M", "collection_max = 135266304: must be 1 to 134217728"),
+        ("--script-memory-max", "1K", "script_memory_max = 1024: must be at least"),
+        ("--script-time-limit", "0", "script-time-limit"),
+        ("--memcached-database", "16", "memcached_database = 16: must be 0 to 15"),
     ] {
         let (code, said) = refused(command(directory.path(), &[option, value]));
         assert!(code == Some(2) && said.contains(why), "{said}");

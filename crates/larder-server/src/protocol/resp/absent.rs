@@ -46,8 +46,19 @@ pub(super) fn instead_of(name: &[u8]) -> Option<&'static str> {
         let rest = name.get(1..).unwrap_or_default();
         commands.iter().any(|command| rest == command.as_bytes())
     };
-    let streams =
-        ["ack", "add", "autoclaim", "claim", "del", "group", "info", "len", "pending", "range", "read"];
+    let streams = [
+        "ack",
+        "add",
+        "autoclaim",
+        "claim",
+        "del",
+        "group",
+        "info",
+        "len",
+        "pending",
+        "range",
+        "read",
+    ];
     let more = ["readgroup", "revrange", "setid", "trim"];
     if name.starts_with(b"x") && (is_of(&streams) || is_of(&more)) {
         return Some(STREAMS);

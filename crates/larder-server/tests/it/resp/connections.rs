@@ -9,7 +9,7 @@ use crate::serving::{config, in_memory, in_memory_with};
 fn both_versions_of_the_protocol() {
     let server = in_memory();
     let mut it = client(&server);
-    it.says("CONFIG GET databases", "*2\r\n$9\r\ndatabases\r\n$1\r\n1");
+    it.says("CONFIG GET databases", "*2\r\n$9\r\ndatabases\r\n$2\r\n16");
     assert_eq!(it.line_of("HELLO 3 SETNAME me"), "7");
     it.hears("$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n");
     let rest = it.bulk("PING");
@@ -21,7 +21,7 @@ fn both_versions_of_the_protocol() {
     );
     it.hears("+PONG\r\n+PONG\r\n");
     it.says("GET nope", "_");
-    it.says("CONFIG GET databases", "%1\r\n$9\r\ndatabases\r\n$1\r\n1");
+    it.says("CONFIG GET databases", "%1\r\n$9\r\ndatabases\r\n$2\r\n16");
     it.gives("CLIENT GETNAME", "me");
     it.says("RESET", "+RESET");
     it.says("GET nope", "$-1");

@@ -48,7 +48,7 @@ fn a_key_belongs_to_the_database_in_which_it_was_set() {
     let script = b"redis.call('select',0) return redis.call('get','k')";
     five.asks(array(&[b"EVAL", script, b"0"]), "$4\r\nzero\r\n");
     five.tells("RENAME only renamed", "OK");
-    five.tells("KEYS r*", "[renamed]");
+    five.tells("KEYS ren*", "[renamed]");
     zero.tells("KEYS *", "[k]");
     five.tells("SELECT 16", "-ERR DB index is out of range");
     five.tells("SELECT -1", "-ERR DB index is out of range");

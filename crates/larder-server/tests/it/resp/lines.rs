@@ -46,7 +46,7 @@ fn errors_that_clients_know() {
     client.says("SET a b EX 0", "-ERR invalid expire time in 'set' command");
     client.says("SETEX a 0 b", "-ERR invalid expire time in 'setex' command");
     client.says("INCRBY a x", "-ERR value is not an integer or out of range");
-    client.says("SELECT 1", "-ERR DB index is out of range");
+    client.says("SELECT 16", "-ERR DB index is out of range");
     client.says("HELLO 4", "-NOPROTO unsupported protocol version");
     client.says("AUTH nobody x", "-WRONGPASS invalid username-password pair or user is disabled.");
     client.says(
