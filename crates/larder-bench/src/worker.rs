@@ -210,8 +210,8 @@ impl<'a> Worker<'a> {
             && self.connections.iter().all(|connection| connection.under_way() == 0)
     }
 
-    /// Sets the timer for the next request, or for the backend's next answer. The timeout of the sleep itself has only millisecond precision, which is
-    /// long compared to an answer.
+    /// Sets the timer for the next request, or for the backend's next answer. The timeout of the sleep itself has only
+    /// millisecond precision, which is long compared to an answer.
     fn set_alarm(&self) -> Result<(), Error> {
         // Requests that are due wait for an answer, not for a time.
         let next_ns = match self.task.arrivals {

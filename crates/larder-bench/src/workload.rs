@@ -49,8 +49,8 @@ pub struct Workload {
     pub multiget: u32,
     /// Whether keys that are not found are set, as a look-aside client does.
     pub look_aside: bool,
-    /// The time that a backend takes to answer a miss, before the key is set; only with `look_aside`. The latency of the
-    /// request includes it.
+    /// The time that a backend takes to answer a miss, before the key is set; only with `look_aside`. The latency of
+    /// the request includes it.
     pub backend: Duration,
     /// Seed of everything that is drawn.
     pub seed: u64,

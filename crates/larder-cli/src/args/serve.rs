@@ -173,8 +173,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SIZE", value_parser = positive_size)]
     pub(crate) script_memory_max: Option<u64>,
 
-    /// The database, 0 to 15, in which clients of Redis find the keys of memcached's clients; keep it while keys on flash
-    /// are to be found [default: 0]
+    /// The database, 0 to 15, in which clients of Redis find the keys of memcached's clients; keep it while keys on
+    /// flash are to be found [default: 0]
     #[arg(long, value_name = "N")]
     pub(crate) memcached_database: Option<u8>,
 
