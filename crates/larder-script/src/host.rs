@@ -1,12 +1,14 @@
 //! What lies beside a state: the request and the reply of a call, the answer, and the memory that the state uses.
 
 use std::cell::{Cell, RefCell};
+use std::ffi::c_void;
 use std::ptr;
 
-use crate::Budget;
-use crate::libs::JsonSettings;
+use corosensei::Yielder;
+
+use crate::budget::Budget;
 use crate::random::Random;
-use crate::raw::{DataPlace, LuaPlace, YielderPlace};
+use crate::settings::JsonSettings;
 
 /// Why a script is suspended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,9 +22,12 @@ pub(crate) enum Signal {
 /// What a state, its functions and its host share. It has no reference to the state.
 pub(crate) struct Host {
     pub(crate) purse: Purse,
-    pub(crate) data: DataPlace,
-    pub(crate) yielder: YielderPlace,
-    pub(crate) lua: LuaPlace,
+    /// Only one function at a time works with it.
+    pub(crate) data: RefCell<Data>,
+    /// Where the running script's stack is suspended.
+    pub(crate) yielder: Cell<*const Yielder<(), Signal>>,
+    /// The state, while a script runs.
+    pub(crate) lua: Cell<*mut c_void>,
     /// Steps of our functions since the script was suspended.
     pub(crate) steps: Cell<usize>,
     /// Bytes that the state used when garbage was last collected early.

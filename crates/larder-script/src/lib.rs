@@ -9,35 +9,32 @@
 //! - The memory of a script is limited, and is counted in a [`Budget`].
 //! - A script cannot change what the next script on the same machine sees: `libs` locks all tables.
 //!
-//! The files: `raw` has all unsafe code, and its rules; `host` what lies beside a state; `run` a script's course;
-//! `libs` its libraries; `pattern` the matcher of `string.find`; `reply`, `answer` and `number` convert values.
+//! The files: `raw` and `stack` have all unsafe code, and its rules; `host` what lies beside a state; `run` a
+//! script's course; `libs` its libraries; `pattern` the matcher of `string.find`; `reply`, `answer` and `number`
+//! convert values.
 
 mod answer;
+mod budget;
 mod host;
 mod libs;
+mod name;
 mod number;
 mod pattern;
 mod random;
 mod raw;
 mod reply;
 mod run;
+mod settings;
+mod stack;
 
-use sha1::{Digest as _, Sha1};
-
+pub use crate::budget::Budget;
 pub use crate::host::LogLevel;
 use crate::host::{Ending, Host, Name, Purse, Signal, Strings};
-use crate::raw::{Interpreter, ScriptStack, Suspended};
+pub use crate::name::sha1_hex;
+use crate::stack::{Interpreter, ScriptStack, Suspended};
 
 /// A machine with more memory than this after a script is not used again.
 const IDLE_BYTES_MAX: usize = 256 << 10;
-
-/// The memory that a machine's scripts may take together with others.
-pub trait Budget {
-    /// Counts `bytes` more. On `false` there is no room, and nothing is counted.
-    fn grow(&mut self, bytes: usize) -> bool;
-    /// Counts `bytes` less, which [`Budget::grow`] has counted.
-    fn shrink(&mut self, bytes: usize);
-}
 
 /// An interpreter that runs one script after the other, all of one owner.
 pub struct Machine {
@@ -97,18 +94,6 @@ pub enum Outcome {
     Uncompiled,
     /// Its memory was not enough.
     WithoutMemory,
-}
-
-/// SHA-1 of `bytes`, in hexadecimal digits.
-pub fn sha1_hex(bytes: &[u8]) -> [u8; 40] {
-    let digest: [u8; 20] = Sha1::digest(bytes).into();
-    let mut digits = [0; 40];
-    for (two, byte) in digits.chunks_exact_mut(2).zip(digest) {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        two[0] = DIGITS[usize::from(byte >> 4)];
-        two[1] = DIGITS[usize::from(byte & 15)];
-    }
-    digits
 }
 
 impl Machine {

@@ -12,22 +12,17 @@
 //!
 //! A panic ends at [`enter`], which makes an error of it. A script is suspended only in [`State::suspend`], which a
 //! hook or a function of ours calls: there the state is consistent, as it is whenever Lua calls out, so that
-//! [`Interpreter`] may close it even if the script never runs on.
+//! `Interpreter` may close it even if the script never runs on.
 
 #![allow(unsafe_code)]
 
-mod stack;
-
 use std::alloc::{Layout, alloc, dealloc, realloc};
-use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
 
-use corosensei::Yielder;
 use mlua_sys::lua51 as ffi;
 
-pub(crate) use self::stack::{Interpreter, ScriptStack, Suspended};
 use crate::host::{Data, Host, Signal, Strings};
 
 pub(crate) const NIL: c_int = ffi::LUA_TNIL;
@@ -43,7 +38,7 @@ pub(crate) const GLOBALS: c_int = ffi::LUA_GLOBALSINDEX;
 pub(crate) const ALL: c_int = ffi::LUA_MULTRET;
 
 /// Instructions between two calls of the hook: about 10 µs.
-const SLICE_INSTRUCTIONS: c_int = 1000;
+pub(crate) const SLICE_INSTRUCTIONS: c_int = 1000;
 /// The same, once the script has made a block of [`LONG_BYTES`]: an instruction may then copy or compare as much.
 const SHORT_SLICE_INSTRUCTIONS: c_int = 16;
 const LONG_BYTES: usize = 64 << 10;
@@ -85,7 +80,9 @@ impl Ended {
 }
 
 /// Lua calls this for the function `F`, which has no state.
-unsafe extern "C-unwind" fn enter<F: Fn(State) -> Results>(lua: *mut ffi::lua_State) -> c_int {
+pub(crate) unsafe extern "C-unwind" fn enter<F: Fn(State) -> Results>(
+    lua: *mut ffi::lua_State,
+) -> c_int {
     const { assert!(size_of::<F>() == 0) };
     // SAFETY: a type without bytes has a value at any aligned address, and `State::function` was given one.
     let function = unsafe { NonNull::<F>::dangling().as_ref() };
@@ -118,13 +115,13 @@ fn collect_early(lua: *mut ffi::lua_State, host: &Host) {
     host.collected_at.set(host.purse.used());
 }
 
-unsafe extern "C-unwind" fn hook(lua: *mut ffi::lua_State, _: *mut ffi::lua_Debug) {
+pub(crate) unsafe extern "C-unwind" fn hook(lua: *mut ffi::lua_State, _: *mut ffi::lua_Debug) {
     collect_early(lua, State(lua).host());
     State(lua).suspend(Signal::Slice);
 }
 
 /// Lua's allocator. `user` is the host.
-unsafe extern "C" fn allocate(
+pub(crate) unsafe extern "C" fn allocate(
     user: *mut c_void,
     block: *mut c_void,
     before: usize,
@@ -686,12 +683,3 @@ impl Host {
         }
     }
 }
-
-/// Where the running script's stack is suspended.
-pub(crate) type YielderPlace = Cell<*const Yielder<(), Signal>>;
-
-/// The state, while a script runs.
-pub(crate) type LuaPlace = Cell<*mut c_void>;
-
-/// What the host keeps, which only one function at a time works with.
-pub(crate) type DataPlace = RefCell<Data>;

@@ -19,7 +19,7 @@ const MAY_BE_UNSAFE: [&str; 25] = [
     "crates/larder-net/src/sockets/kernel.rs",
     "crates/larder-net/src/sockets/provided.rs",
     "crates/larder-script/src/raw.rs",
-    "crates/larder-script/src/raw/stack.rs",
+    "crates/larder-script/src/stack.rs",
     "crates/larder-device/src/zones/ioctl.rs",
     "crates/larder/src/dram/memory/heap.rs",
     "crates/larder/src/dram/memory/mapping.rs",

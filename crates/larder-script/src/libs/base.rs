@@ -1,6 +1,6 @@
 //! Base functions, in place of those of Lua that would change an interpreter or take long.
 
-use super::{is_locked, push_globals, unlock};
+use super::locked::{is_locked, push_globals, unlock};
 use crate::raw::{
     ALL, Ended, FUNCTION, GLOBALS, NIL, NUMBER, Raised, Results, STRING, State, TABLE,
 };

@@ -7,21 +7,17 @@ mod base;
 mod bit;
 mod cjson;
 mod cmsgpack;
+mod counted;
+mod locked;
 mod packing;
 pub(crate) mod redis;
 mod string;
 mod table;
 
-pub(crate) use cjson::Settings as JsonSettings;
+pub(crate) use self::locked::push_globals;
+use self::locked::{REAL_GLOBALS, SCRIPT_GLOBALS, lock, push_registered};
+use crate::raw::{GLOBALS, Library, REGISTRY, Results, STRING, State};
 
-use crate::raw::{ALL, GLOBALS, Library, NIL, REGISTRY, Results, STRING, State};
-
-/// Its address is the key of what marks a locked table.
-static LOCKED: u8 = 0;
-/// Its address is the key of the real table of globals in the registry.
-static REAL_GLOBALS: u8 = 1;
-/// Its address is the key of the table of globals that scripts get.
-static SCRIPT_GLOBALS: u8 = 2;
 /// Its address is the key of the table of compiled scripts.
 static COMPILED: u8 = 3;
 
@@ -92,49 +88,6 @@ fn only_clock(state: State) {
     state.pop(1);
 }
 
-/// Replaces the table on top by a locked one in front of it.
-fn lock(state: State) {
-    state.push_table(0, 0);
-    state.push_table(0, 4);
-    state.push_copy(-3);
-    state.set_raw_field(-2, "__index");
-    state.push_function(refuse, 0);
-    state.set_raw_field(-2, "__newindex");
-    // What a script gets as the metatable is the locked table itself.
-    state.push_copy(-2);
-    state.set_raw_field(-2, "__metatable");
-    state.push_light(&LOCKED);
-    state.push_boolean(true);
-    state.raw_set(-3);
-    state.set_metatable(-2);
-    state.remove(-2);
-}
-
-/// Whether the value at `at` is a locked table.
-pub(crate) fn is_locked(state: State, at: i32) -> bool {
-    if !state.push_metatable(at) {
-        return false;
-    }
-    state.push_light(&LOCKED);
-    state.raw_get(-2);
-    let is = state.is_true(-1);
-    state.pop(2);
-    is
-}
-
-/// Replaces the locked table on top by the real one.
-fn unlock(state: State) {
-    if state.push_metatable(-1) {
-        state.raw_field(-1, "__index");
-        state.remove(-2);
-        state.remove(-2);
-    }
-}
-
-fn refuse(state: State) -> Results {
-    state.fail("Attempt to modify a readonly table")
-}
-
 /// The methods of strings stay those of the library.
 fn lock_strings(state: State) {
     state.push_text("");
@@ -176,11 +129,6 @@ fn missing(state: State) -> Results {
     state.fails(format_args!("Script attempted to access nonexistent global variable '{name}'"))
 }
 
-fn push_registered(state: State, key: &'static u8) {
-    state.push_light(key);
-    state.raw_get(REGISTRY);
-}
-
 /// Sets the global `name` to the value on top, for scripts.
 pub(crate) fn set_global(state: State, name: &str) {
     push_registered(state, &REAL_GLOBALS);
@@ -194,26 +142,8 @@ pub(crate) fn push_compiled(state: State) {
     push_registered(state, &COMPILED);
 }
 
-/// Pushes the globals that scripts get.
-pub(crate) fn push_globals(state: State) {
-    push_registered(state, &SCRIPT_GLOBALS);
-}
-
 /// The thread has the globals of scripts again, whatever the last script has done.
 pub(crate) fn restore_globals(state: State) {
     push_globals(state);
     state.replace(GLOBALS);
-}
-
-/// Calls the function that it owns, and counts the bytes of its first argument and result.
-fn counted(state: State) -> Results {
-    let length = |at| if state.kind(at) == STRING { state.length(at) } else { 0 };
-    let arguments = state.top();
-    let before = if arguments > 0 { length(1) } else { 0 };
-    state.push_copy(State::owned(1));
-    state.insert(1);
-    state.call(arguments, ALL);
-    let after = if state.top() > 0 && state.kind(-1) != NIL { length(-1) } else { 0 };
-    state.works((before + after) / 64);
-    Ok(state.top())
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::is_locked;
+use super::locked::is_locked;
 use crate::host::{LogLevel, Signal};
 use crate::number;
 use crate::random::Random;
@@ -122,7 +122,7 @@ fn sha1hex(state: State) -> Results {
     }
     let bytes = state.bytes(1).unwrap_or_default();
     state.works(bytes.len() / 8);
-    state.push_bytes(&crate::sha1_hex(bytes));
+    state.push_bytes(&crate::name::sha1_hex(bytes));
     Ok(1)
 }
 

@@ -1,6 +1,6 @@
 //! `find`, `match`, `gmatch`, `gsub` and `rep`, in place of Lua's: in these a hook never fires, however long they take.
 
-use super::counted;
+use super::counted::counted;
 use crate::pattern::{Capture, Malformed, Matcher, Steps};
 use crate::raw::{FUNCTION, NUMBER, Raised, Results, STRING, State, TABLE};
 

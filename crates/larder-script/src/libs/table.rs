@@ -1,7 +1,8 @@
 //! `insert`, `remove`, `concat`, `sort` and their like, in place of Lua's: they count their steps, and change no table
 //! of the interpreter.
 
-use super::{counted, is_locked};
+use super::counted::counted;
+use super::locked::is_locked;
 use crate::raw::{FUNCTION, NIL, NUMBER, Raised, Results, STRING, State, TABLE};
 
 /// Replaces functions of the library, whose table is on top.

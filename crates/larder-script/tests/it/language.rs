@@ -116,7 +116,6 @@ fn no_script_changes_what_the_next_one_sees() {
 #[test]
 fn libraries_are_those_of_redis() {
     for (source, wanted) in [
-        ("return type(next)", "function"),
         (
             "return table.concat({unpack({1, 2, 3}, 2)})..select('#', unpack({}, 1, 3))..#{unpack({1, 2, 3}, 3, 2)}",
             "2330",

@@ -1,6 +1,6 @@
 //! JSON as values of Lua.
 
-use super::settings;
+use super::access::settings;
 use crate::raw::{Raised, Results, State};
 
 /// Most tables within tables, whatever a script sets: each takes a part of the stack.

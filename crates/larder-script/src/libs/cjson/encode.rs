@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::{Invalid, Settings, settings};
+use super::access::settings;
 use crate::number::{self, Text};
 use crate::raw::{BOOLEAN, NIL, NUMBER, Raised, Results, STRING, State, TABLE};
+use crate::settings::{Invalid, JsonSettings as Settings};
 
 /// Most tables within tables, whatever a script sets: each takes a part of the stack.
 const DEPTH_MAX: i64 = 1000;

@@ -1,47 +1,13 @@
 //! `cjson`: JSON, with the rules of lua-cjson 2.1 as Redis has it.
 
+mod access;
 mod decode;
 mod encode;
 
 use crate::raw::{Results, State};
+use crate::settings::{Invalid, JsonSettings as Settings};
 
-/// What a script may set. Each script begins with the defaults.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Settings {
-    /// Tables that are mostly holes: become objects, or are refused.
-    converts_sparse: bool,
-    sparse_ratio: i64,
-    sparse_safe: i64,
-    encode_depth_max: i64,
-    decode_depth_max: i64,
-    /// Digits of a number.
-    digits: usize,
-    encodes_invalid: Invalid,
-    decodes_invalid: bool,
-}
-
-/// What becomes of numbers that JSON does not have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Invalid {
-    Refused,
-    Written,
-    Null,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            converts_sparse: false,
-            sparse_ratio: 2,
-            sparse_safe: 10,
-            encode_depth_max: 1000,
-            decode_depth_max: 1000,
-            digits: 14,
-            encodes_invalid: Invalid::Refused,
-            decodes_invalid: true,
-        }
-    }
-}
+use self::access::settings;
 
 /// Adds its functions to the table on top.
 pub(super) fn open(state: State) {
@@ -69,10 +35,6 @@ pub(super) fn open(state: State) {
     state.set_raw_field(table, "_NAME");
     state.push_text("2.1.0");
     state.set_raw_field(table, "_VERSION");
-}
-
-fn settings<T>(state: State, work: impl FnOnce(&mut Settings) -> T) -> T {
-    state.with(|data| work(&mut data.json))
 }
 
 /// The integer argument at `at` from `least` to `most`; raises if it is another.

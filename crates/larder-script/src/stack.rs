@@ -1,4 +1,6 @@
-//! An interpreter, and the stack that its script runs on. The rules are those of the module above.
+//! An interpreter, and the stack that its script runs on. The rules are those of `raw.rs`.
+
+#![allow(unsafe_code)]
 
 use std::ptr;
 
@@ -6,8 +8,8 @@ use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use mlua_sys::lua51 as ffi;
 
-use super::{Results, SLICE_INSTRUCTIONS, State, allocate, enter, hook};
 use crate::host::{Host, Signal};
+use crate::raw::{Results, SLICE_INSTRUCTIONS, State, allocate, enter, hook};
 
 /// Room for 200 nested calls of C and levels of the parser, which is Lua's limit, and for 1000 levels of JSON. Only
 /// what a script touches takes memory.
