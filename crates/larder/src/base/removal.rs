@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::base::key::KeyHasher;
@@ -173,20 +174,40 @@ struct Note {
 /// Removals that are not reported yet.
 #[derive(Debug, Default)]
 pub(crate) struct Removals {
-    /// The listener, and the hash of its cache.
-    listener: Option<(RemovalListener, KeyHasher)>,
+    /// Whether there is a listener, so that a note without one costs a load.
+    is_wanted: AtomicBool,
+    /// The listener.
+    listener: Mutex<Option<RemovalListener>>,
+    /// The hash of the cache.
+    hasher: Option<KeyHasher>,
     notes: Mutex<VecDeque<Note>>,
 }
 
 impl Removals {
     pub(crate) fn new(listener: Option<RemovalListener>, hasher: KeyHasher) -> Self {
-        Self { listener: listener.map(|listener| (listener, hasher)), notes: Mutex::default() }
+        let is_wanted = AtomicBool::new(listener.is_some());
+        Self {
+            is_wanted,
+            listener: Mutex::new(listener),
+            hasher: Some(hasher),
+            notes: Mutex::default(),
+        }
+    }
+
+    /// Reports to this listener from now on. Without one, what was not reported yet is forgotten.
+    pub(crate) fn set(&self, listener: Option<RemovalListener>) {
+        let mut current = self.listener.lock().unwrap_or_else(PoisonError::into_inner);
+        self.is_wanted.store(listener.is_some(), Ordering::Relaxed);
+        if listener.is_none() {
+            self.lock().clear();
+        }
+        *current = listener;
     }
 
     /// Whether there is a listener.
     #[inline]
     pub(crate) fn wanted(&self) -> bool {
-        self.listener.is_some()
+        self.is_wanted.load(Ordering::Relaxed)
     }
 
     /// Notes that the object of this key has left. `bytes` of key and value, 0 if not known.
@@ -221,12 +242,15 @@ impl Removals {
     /// Reports the noted removals. The caller holds no lock of the cache.
     #[inline]
     pub(crate) fn tell(&self) {
-        if let Some((RemovalListener(listen), hasher)) = &self.listener {
-            self.tell_to(&**listen, *hasher);
+        if self.wanted() {
+            self.tell_all();
         }
     }
 
-    fn tell_to(&self, listen: &(dyn Fn(Removal<'_>) + Send + Sync), hasher: KeyHasher) {
+    fn tell_all(&self) {
+        let listener = self.listener.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(RemovalListener(listen)) = listener else { return };
+        let Some(hasher) = self.hasher else { return };
         let Some(_notifying) = Notifying::begin(self) else { return };
         // Take one at a time: if the listener panics, the others wait for the next call.
         while let Some(note) = self.next() {

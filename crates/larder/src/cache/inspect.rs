@@ -14,6 +14,7 @@ use super::{Allotment, Larder, Scan};
 use crate::advice::Situation;
 use crate::base::error::Error;
 use crate::base::layout::Layout;
+use crate::base::removal::RemovalListener;
 use crate::base::time::Moment;
 use crate::config::{AdmissionPolicy, DRAM_BYTES_MAX, DRAM_BYTES_MIN};
 use crate::engine::array::memory::ArrayMemory;
@@ -405,6 +406,31 @@ impl Larder {
         self.core.memory.set(bytes);
         self.core.divide_memory(bytes);
         self.demoter.wake();
+    }
+
+    /// Reports objects that leave the cache to `listener` from now on, in the place of
+    /// [`Config::removal_listener`](crate::Config::removal_listener); `None`: to no one. What left before is not
+    /// reported to it, except what waited to be reported.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    /// use larder::{Config, Larder, RealClock, RemovalListener, block_on};
+    ///
+    /// let cache = block_on(Larder::open(Config::default(), None, Arc::new(RealClock)))?;
+    /// let deleted = Arc::new(AtomicU64::new(0));
+    /// let count = Arc::clone(&deleted);
+    /// cache.set_removal_listener(Some(RemovalListener::new(move |_| {
+    ///     count.fetch_add(1, Ordering::Relaxed);
+    /// })));
+    /// block_on(cache.set(b"bread", b"rye", None))?;
+    /// block_on(cache.delete(b"bread"))?;
+    /// assert_eq!(deleted.load(Ordering::Relaxed), 1);
+    /// cache.set_removal_listener(None);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn set_removal_listener(&self, listener: Option<RemovalListener>) {
+        self.core.counters.removals.set(listener);
     }
 
     /// Changes [`Config::admission`](crate::Config::admission): from now on `policy` decides which items go to flash.

@@ -6,6 +6,7 @@ use super::route::{Lead, Route};
 use super::routed::Routed;
 use super::walk::{self, Walk};
 use crate::base::error::Error;
+use crate::base::removal::RemovalListener;
 use crate::base::side_by_side::together;
 use crate::cache::{EstimatedItems, Flushed, Larder, ScanPage};
 use crate::config::AdmissionPolicy;
@@ -77,6 +78,11 @@ impl<R: Route> Routed<R> {
     /// As there; no policy has changed then.
     pub fn set_admission(&self, policy: AdmissionPolicy) -> Result<(), Error> {
         self.route().caches().try_for_each(|cache| cache.set_admission(policy))
+    }
+
+    /// [`Larder::set_removal_listener`] of every cache.
+    pub fn set_removal_listener(&self, listener: Option<RemovalListener>) {
+        self.route().caches().for_each(|cache| cache.set_removal_listener(listener.clone()));
     }
 
     fn part(&self, bytes: u64) -> u64 {

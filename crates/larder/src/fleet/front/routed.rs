@@ -65,6 +65,7 @@ use crate::fleet::shards::calls::OldValue;
 ///     cache.set_memory_bytes(8 << 20);
 ///     cache.set_dram_bytes(4 << 20);
 ///     cache.set_admission("freq:2".parse().unwrap())?;
+///     cache.set_removal_listener(None);
 ///     assert_eq!((cache.stats().deletes, cache.unused_bytes()), (1, 0));
 ///     assert_eq!((cache.rebuild().await, cache.flush().await?.objects), (0, 0), "there is no flash");
 ///     cache.send_demotions().await;
