@@ -12,6 +12,7 @@ use larder_device::Clock;
 use crate::account::{Holder, KeptBytes, Passing};
 use crate::answers::Answers;
 use crate::config::ProtocolKind;
+use crate::keyspace::{Changed, Event, Touch};
 use crate::rates::{Admission, DELAY_MAX};
 use crate::slow_log::RequestOrigin;
 use crate::tenant::{Calls, Tenant};
@@ -128,6 +129,20 @@ impl Caller {
             _ => None,
         };
         by_prefix.unwrap_or(&self.tenant)
+    }
+
+    /// A change of the key that has this name in the cache begins.
+    pub(crate) fn touches<'a>(&'a self, name: &'a [u8]) -> Touch<'a> {
+        self.worker.shared.keyspace.touches(self.tenant_of(name), name)
+    }
+
+    /// This connection has changed the key that has this name in the cache.
+    pub(crate) fn has_changed(&self, name: &[u8], events: &[Event]) {
+        let keyspace = &self.worker.shared.keyspace;
+        if !keyspace.is_idle() {
+            let tenant = self.tenant_of(name);
+            keyspace.changed(Changed { tenant, name, writer: self.id, events }, None);
+        }
     }
 
     /// Whether a request may begin under the rates of the tenant that owns `key` (empty if the request names no key).

@@ -122,6 +122,13 @@ impl Databases {
         KeySpace { number, is_plain: number == self.plain }
     }
 
+    /// The index of the database that a name belongs to.
+    pub(crate) fn index_of(&self, name: &[u8]) -> u8 {
+        let number = number_behind(name).unwrap_or(self.plain);
+        let found = DatabaseIndex::all().find(|index| self.number(*index) == number);
+        found.map_or(number, DatabaseIndex::index)
+    }
+
     /// Notes that a client uses a database.
     pub(crate) fn uses(&self, database: DatabaseIndex) {
         let number = self.space(database).number;

@@ -23,7 +23,7 @@ use crate::handshake;
 use crate::mailbox::{AcceptedConnection, Letter, Mailbox};
 use crate::protocol::Protocol;
 use crate::protocol::memcached::Memcached;
-use crate::protocol::resp::Resp;
+use crate::protocol::resp::{Resp, notices};
 use crate::shared::ServerState;
 use crate::worker::{RingWatch, Worker};
 
@@ -31,6 +31,9 @@ use crate::worker::{RingWatch, Worker};
 pub(crate) fn run(number: usize, shared: Arc<ServerState>) -> io::Result<()> {
     let reactor = Reactor::new(Arc::clone(&shared.mailboxes[number]));
     let worker = Rc::new(Worker::new(number, shared));
+    if number == 0 {
+        worker.spawn(notices::publish(Rc::clone(&worker)));
+    }
     match worker.shared.sockets.ring() {
         Some(sockets) => serve_with(worker, reactor, sockets),
         None => serve_with(worker, reactor, Epoll::new()?),

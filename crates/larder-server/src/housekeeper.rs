@@ -58,6 +58,7 @@ impl Housekeeper {
         let mut freed = FreeMemoryEstimate { connections_ever: 0, peak: 0, looks_again: false };
         let run = move || {
             while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                shared.listens();
                 if freed.is_much(&shared) {
                     let bytes = give_back_free_memory();
                     shared.memory_returns.fetch_add(1, Ordering::Relaxed);

@@ -57,6 +57,7 @@ mod finder;
 pub mod fuzzing;
 mod handshake;
 mod housekeeper;
+mod keyspace;
 mod leveller;
 mod listener;
 mod mailbox;
@@ -85,8 +86,8 @@ mod worker;
 pub use admin::alone::MetricsServer;
 pub use block_caches::{BlockCacheReport, BlockCaches};
 pub use config::{
-    ListenerConfig, MaxmemoryPolicy, NodeList, OpenedDevice, Otlp, ProtocolKind, ServerConfig,
-    SlotMap, SlotNode,
+    KeyspaceEvents, ListenerConfig, MaxmemoryPolicy, NodeList, OpenedDevice, Otlp, ProtocolKind,
+    ServerConfig, SlotMap, SlotNode,
 };
 pub use debug_clock::DebugClock;
 pub use error::{Error, ErrorKind};

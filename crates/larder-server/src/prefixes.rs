@@ -28,6 +28,11 @@ impl<T> Prefixes<T> {
         prefixes
     }
 
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// The tenant of `key`, if it has a known prefix.
     pub(crate) fn tenant_of(&self, key: &[u8]) -> Option<&T> {
         if self.entries.is_empty() {

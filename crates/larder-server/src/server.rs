@@ -140,6 +140,7 @@ impl BoundServer {
         let board = Board::new(config.workers, tenants.len(), resp::commands());
         let shared = ServerState::new(config, caches, tenants, users, tls, mailboxes, board);
         let shared = Arc::new(shared);
+        shared.listens();
         let mut server = Server {
             shared,
             addresses,

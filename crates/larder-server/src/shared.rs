@@ -14,6 +14,7 @@ use crate::channels::{Channels, OutputLimit};
 use crate::config::ServerConfig;
 use crate::counters::{CounterValues, Counters, RingCounters};
 use crate::error::Error;
+use crate::keyspace::{self, Keyspace};
 use crate::mailbox::{Letter, Mailbox};
 use crate::policy::{self, TenantPolicy};
 use crate::prefixes::Prefixes;
@@ -56,7 +57,11 @@ pub(crate) struct ServerState {
     /// What RESP connections share.
     pub(crate) resp: Board,
     /// Subscribers, and the messages that wait for them.
-    pub(crate) channels: Channels,
+    pub(crate) channels: Arc<Channels>,
+    /// What is told of changes of keys.
+    pub(crate) keyspace: Arc<Keyspace>,
+    /// Whether the caches report what leaves them.
+    is_listening: Mutex<bool>,
     /// Clients that wait for something to take.
     pub(crate) waiters: Arc<Waiters>,
     /// Scripts of clients.
@@ -85,10 +90,14 @@ impl ServerState {
     ) -> Self {
         assert_eq!(config.workers, mailboxes.len(), "each worker has one");
         let (started, connections) = (Instant::now(), AtomicU64::new(1));
-        let prefixes = prefixes_of(&config.tenants, &tenants);
+        let prefixes = prefixes_of(&config.tenants, &tenants, Arc::clone);
         let account = Arc::new(Account::new(config.client_bytes_max, tenants.len()));
         set_policies(&config.tenants, &tenants, &account);
         let channels = Channels::new(tenants.len(), OutputLimit::of(config.pubsub_bytes_max));
+        let channels = Arc::new(channels);
+        let told = (config.notify_keyspace_events, config.tracking_keys_max);
+        let owners = prefixes_of(&config.tenants, &tenants, |tenant| tenant.number);
+        let keyspace = Arc::new(Keyspace::new(tenants.len(), Arc::clone(&channels), owners, told));
         let waiters = Arc::new(Waiters::new(tenants.len()));
         let scripts = Scripts::new(tenants.len(), &config);
         let draining = AtomicBool::new(false);
@@ -120,6 +129,8 @@ impl ServerState {
             rings,
             resp,
             channels,
+            keyspace,
+            is_listening: Mutex::default(),
             waiters,
             scripts,
             started,
@@ -178,6 +189,9 @@ impl ServerState {
         }
         self.connections_max.store(config.connections_max, Ordering::Relaxed);
         self.channels.set_limit(OutputLimit::of(config.pubsub_bytes_max));
+        self.keyspace.set_keys_max(config.tracking_keys_max);
+        self.keyspace.set_events(config.notify_keyspace_events);
+        self.listens();
         self.collection_bytes_max.store(config.collection_bytes_max, Ordering::Relaxed);
         self.scripts.set_limits(config);
         self.slow_log.set_threshold(config.slow_threshold);
@@ -244,6 +258,27 @@ impl ServerState {
         is_alone
     }
 
+    /// Forgets all keys of a tenant, and tells the clients that have copies of values.
+    pub(crate) async fn clear(&self, tenant: &Tenant) -> Result<(), larder::Error> {
+        let _told = self.keyspace.flushing(tenant.number);
+        tenant.clear().await
+    }
+
+    /// The caches report what leaves them as long as that is told to clients. Called when clients begin to hear it, and
+    /// now and then.
+    pub(crate) fn listens(&self) {
+        let mut is_listening = self.is_listening.lock().unwrap_or_else(PoisonError::into_inner);
+        let wants = self.keyspace.wants_removals();
+        if *is_listening == wants {
+            return;
+        }
+        *is_listening = wants;
+        for tenant in &self.tenants {
+            let listener = wants.then(|| keyspace::listener(&self.keyspace, tenant));
+            tenant.set_removal_listener(listener);
+        }
+    }
+
     /// The number for a new connection.
     pub(crate) fn next_connection(&self) -> u64 {
         self.connections.fetch_add(1, Ordering::Relaxed)
@@ -305,11 +340,15 @@ fn allowed(wanted: SocketBackend) -> SocketBackend {
     }
 }
 
-fn prefixes_of(policies: &[TenantPolicy], tenants: &[Arc<Tenant>]) -> Prefixes<Arc<Tenant>> {
+fn prefixes_of<T>(
+    policies: &[TenantPolicy],
+    tenants: &[Arc<Tenant>],
+    shown: impl Fn(&Arc<Tenant>) -> T,
+) -> Prefixes<T> {
     let with_prefix = policies.iter().filter(|policy| !policy.prefix.is_empty());
     let all = with_prefix.filter_map(|policy| {
         let tenant = tenants.iter().find(|tenant| tenant.name() == policy.tenant)?;
-        Some((policy.prefix.clone(), Arc::clone(tenant)))
+        Some((policy.prefix.clone(), shown(tenant)))
     });
     Prefixes::new(all.collect())
 }

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Waker};
 
 use larder::{
-    AnyRoute, DriveLife, Error, EstimatedItems, Larder, Route, Routed, ScanPage, Shards, Stats,
-    Tenants,
+    AnyRoute, DriveLife, Error, EstimatedItems, Larder, RemovalListener, Route, Routed, ScanPage,
+    Shards, Stats, Tenants,
 };
 
 use crate::databases::Databases;
@@ -203,6 +203,11 @@ impl Tenant {
     /// Estimated number of keys, by where they are and whether they have a lifetime.
     pub(crate) fn estimated_items(&self) -> EstimatedItems {
         self.calls().estimated_items()
+    }
+
+    /// What leaves its caches is told to `listener`, or to no one.
+    pub(crate) fn set_removal_listener(&self, listener: Option<RemovalListener>) {
+        self.calls().set_removal_listener(listener);
     }
 
     /// Forgets all keys.

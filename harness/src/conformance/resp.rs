@@ -26,7 +26,7 @@ const OPTIONS: [&str; 10] = [
 ];
 
 /// The test files about strings, collections, keys, channels, and the protocol.
-const FILES: [&str; 19] = [
+const FILES: [&str; 20] = [
     "unit/sort",
     "unit/type/hash",
     "unit/type/set",
@@ -43,6 +43,7 @@ const FILES: [&str; 19] = [
     "unit/keyspace",
     "unit/protocol",
     "unit/pubsub",
+    "unit/tracking",
     "unit/scan",
     "unit/quit",
     SCRIPTS,
@@ -61,8 +62,11 @@ const TIME_LIMIT: &str =
     "CONFIG SET lua-time-limit, after which Redis answers BUSY: here the script is stopped";
 const NOT_RESET: &str = "CONFIG RESETSTAT, and statistics of errors";
 
+/// The test waits, and sends no request that finds it.
+const NOT_EXPIRED: &str = "a key whose time is over, before a request or an eviction finds that";
+
 /// Tests that need features that the server does not have: prefix of the name, and the missing feature.
-const SKIPPED: [(&str, &str); 31] = [
+const SKIPPED: [(&str, &str); 35] = [
     ("LCS", "common subsequences"),
     (
         "Redis should actively expire keys incrementally",
@@ -73,7 +77,14 @@ const SKIPPED: [(&str, &str); 31] = [
         "Regression for pattern matching very long nested loops",
         "a long pattern is followed to its end, and fits",
     ),
-    ("Keyspace notifications", "notifications of keys"),
+    ("Keyspace notifications: stream events", "streams"),
+    ("Keyspace notifications: evicted events", MAXMEMORY),
+    ("Keyspace notifications: expired events (background expire)", NOT_EXPIRED),
+    ("Tracking gets notification of expired keys", NOT_EXPIRED),
+    (
+        "Tracking only occurs for scripts when a command calls a read-only command",
+        "a script's declared keys, which it does not read: as in Valkey, those that it reads are tracked",
+    ),
     ("PUBLISH/SUBSCRIBE after UNSUBSCRIBE without arguments", NOT_AWAITED),
     ("PUBLISH/PSUBSCRIBE after PUNSUBSCRIBE without arguments", NOT_AWAITED),
     ("Script - disallow write on OOM", MAXMEMORY),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use larder_device::Target;
-use larder_server::{MaxmemoryPolicy, PasswordHash, SocketBackend};
+use larder_server::{KeyspaceEvents, MaxmemoryPolicy, PasswordHash, SocketBackend};
 use tracing::level_filters::LevelFilter;
 
 use super::listening::{ListenArg, hash, listen, log_level, sockets};
@@ -160,6 +160,16 @@ pub(crate) struct ServeArgs {
     /// Close subscribers that have not read this many bytes of messages, or a quarter of it for a minute [default: 32M]
     #[arg(long, value_name = "SIZE", value_parser = positive_size)]
     pub(crate) pubsub_max: Option<u64>,
+
+    /// Keys that clients of Redis may track together (CLIENT TRACKING): of more, random ones are dropped, and their
+    /// clients are told [default: 1000000]
+    #[arg(long, value_name = "N")]
+    pub(crate) tracking_table_max: Option<usize>,
+
+    /// Events of keys that clients of Redis can subscribe to, in the letters of notify-keyspace-events: KEA for most
+    /// [default: none]
+    #[arg(long, value_name = "LETTERS")]
+    pub(crate) notify_keyspace_events: Option<KeyspaceEvents>,
 
     /// Longest hash, set, sorted set or list of clients of Redis, as it is stored; each change copies it [default: 1M]
     #[arg(long, value_name = "SIZE", value_parser = positive_size)]

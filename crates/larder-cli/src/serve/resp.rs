@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use indicatif::BinaryBytes;
-use larder_server::{MaxmemoryPolicy, ServerConfig};
+use larder_server::{KeyspaceEvents, MaxmemoryPolicy, ServerConfig};
 
 use crate::args::ServeArgs;
 use crate::settings_file::{From, Setting, SettingsFile, pick};
@@ -21,6 +21,10 @@ pub(crate) struct RespSettings {
     script_memory_max: Setting<u64>,
     /// The database of memcached's clients.
     memcached_database: Setting<u8>,
+    /// Keys that clients may track together.
+    tracking_table_max: Setting<usize>,
+    /// Events of keys that are published.
+    notify_keyspace_events: Setting<KeyspaceEvents>,
     /// What clients are told that is evicted.
     maxmemory_policy: Setting<MaxmemoryPolicy>,
 }
@@ -30,6 +34,7 @@ impl RespSettings {
     pub(super) fn of(arguments: &ServeArgs, file: &SettingsFile) -> Self {
         let default = ServerConfig::default();
         let policy = file.maxmemory_policy.map(|policy| policy.0);
+        let events = file.notify_keyspace_events.map(|events| events.0);
         Self {
             pubsub_max: pick(arguments.pubsub_max, file.pubsub_max.map(|size| size.0), || {
                 default.pubsub_bytes_max as u64
@@ -50,6 +55,12 @@ impl RespSettings {
             memcached_database: pick(arguments.memcached_database, file.memcached_database, || {
                 default.memcached_database
             }),
+            tracking_table_max: pick(arguments.tracking_table_max, file.tracking_table_max, || {
+                default.tracking_keys_max
+            }),
+            notify_keyspace_events: pick(arguments.notify_keyspace_events, events, || {
+                default.notify_keyspace_events
+            }),
             maxmemory_policy: pick(arguments.maxmemory_policy, policy, || default.maxmemory_policy),
         }
     }
@@ -61,11 +72,13 @@ impl RespSettings {
         config.script_time_limit = Duration::from_millis(self.script_time_limit.0.into());
         config.script_bytes_max = usize::try_from(self.script_memory_max.0).unwrap_or(usize::MAX);
         config.memcached_database = self.memcached_database.0;
+        config.tracking_keys_max = self.tracking_table_max.0;
+        config.notify_keyspace_events = self.notify_keyspace_events.0;
         config.maxmemory_policy = self.maxmemory_policy.0;
     }
 
     /// Each setting: its name, its value, where it comes from.
-    pub(super) fn explained(&self) -> [(&'static str, String, From); 6] {
+    pub(super) fn explained(&self) -> [(&'static str, String, From); 8] {
         let (most, policy) = (&self.pubsub_max, &self.maxmemory_policy);
         let (time, memory) = (&self.script_time_limit, &self.script_memory_max);
         let database = &self.memcached_database;
@@ -79,6 +92,16 @@ impl RespSettings {
             ("script_time_limit", format!("{} ms", time.0), time.1),
             ("script_memory_max", BinaryBytes(memory.0).to_string(), memory.1),
             ("memcached_database", database.0.to_string(), database.1),
+            (
+                "tracking_table_max",
+                self.tracking_table_max.0.to_string(),
+                self.tracking_table_max.1,
+            ),
+            (
+                "notify_keyspace_events",
+                self.notify_keyspace_events.0.to_string(),
+                self.notify_keyspace_events.1,
+            ),
             ("maxmemory_policy", policy.0.to_string(), policy.1),
         ]
     }

@@ -46,6 +46,7 @@ const WORDS: [(&str, &str); 29] = [
     ("connections_max", "connections"),
     ("value_bytes_max", "value_max"),
     ("pubsub_bytes_max", "pubsub_max"),
+    ("tracking_keys_max", "tracking_table_max"),
     ("collection_bytes_max", "collection_max"),
     ("script_bytes_max", "script_memory_max"),
 ];
@@ -72,8 +73,14 @@ mod tests {
             .filter(|word| {
                 word.contains("_bytes")
                     || word.contains("_max")
-                        && !["value_max", "pubsub_max", "collection_max", "script_memory_max"]
-                            .contains(word)
+                        && ![
+                            "value_max",
+                            "pubsub_max",
+                            "collection_max",
+                            "script_memory_max",
+                            "tracking_table_max",
+                        ]
+                        .contains(word)
                     || word.contains("::")
                     || ["start_empty", "lock_wait", "None", "Discard"].contains(word)
             })
@@ -91,6 +98,7 @@ mod tests {
         is_ours(&server(ServerConfig { connections_max: 0, ..ServerConfig::default() }));
         is_ours(&server(ServerConfig { value_bytes_max: 1, ..ServerConfig::default() }));
         is_ours(&server(ServerConfig { pubsub_bytes_max: 0, ..ServerConfig::default() }));
+        is_ours(&server(ServerConfig { tracking_keys_max: 0, ..ServerConfig::default() }));
         is_ours(&server(ServerConfig { collection_bytes_max: 0, ..ServerConfig::default() }));
         is_ours(&server(ServerConfig { script_bytes_max: 0, ..ServerConfig::default() }));
         assert!(!fields("connections_max = 0: loc.write_bytes, start_empty").is_empty());

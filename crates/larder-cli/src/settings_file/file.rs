@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use larder::OnChange;
 use larder_device::Target;
-use larder_server::{MaxmemoryPolicy, PasswordHash, SocketBackend, User};
+use larder_server::{KeyspaceEvents, MaxmemoryPolicy, PasswordHash, SocketBackend, User};
 use larder_workload::Error;
 use serde::Deserialize;
 use serde::de::{self, Deserializer};
@@ -50,6 +50,8 @@ pub(crate) struct SettingsFile {
     pub(crate) connections: Option<usize>,
     pub(crate) value_max: Option<Size>,
     pub(crate) pubsub_max: Option<Size>,
+    pub(crate) tracking_table_max: Option<usize>,
+    pub(crate) notify_keyspace_events: Option<Text<KeyspaceEvents>>,
     pub(crate) collection_max: Option<Size>,
     pub(crate) script_time_limit: Option<u32>,
     pub(crate) script_memory_max: Option<Size>,

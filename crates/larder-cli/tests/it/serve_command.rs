@@ -347,7 +347,10 @@ fn what_clients_of_resp_notice_is_set_by_the_command_and_the_file() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("larder.toml");
     let write = |text: &str| std::fs::write(&file, text).unwrap();
-    write("pubsub_max = \"1M\"\nmaxmemory_policy = \"noeviction\"\ncollection_max = \"100\"\n");
+    write(
+        "pubsub_max = \"1M\"\nmaxmemory_policy = \"noeviction\"\ncollection_max = \"100\"\n\
+         tracking_table_max = 7\nnotify_keyspace_events = \"KEA\"\n",
+    );
     let mut configured = command(directory.path(), &ANYWHERE);
     configured.args(["--maxmemory-policy", "volatile-lru", "--config", file.to_str().unwrap()]);
     let mut serving = Serving::run(configured);
@@ -357,13 +360,22 @@ fn what_clients_of_resp_notice_is_set_by_the_command_and_the_file() {
     let refused_as =
         "-ERR the collection of key h would have 217 bytes, more than collection_max (100)";
     assert_eq!(long_field(&serving), refused_as);
-    write("pubsub_max = \"2M\"\nmaxmemory_policy = \"noeviction\"\ncollection_max = \"1k\"\n");
+    assert_eq!(setting(&serving, "tracking-table-max-keys"), "7");
+    assert_eq!(setting(&serving, "notify-keyspace-events"), "AKE");
+    write(
+        "pubsub_max = \"2M\"\nmaxmemory_policy = \"noeviction\"\ncollection_max = \"1k\"\n\
+         tracking_table_max = 8\n",
+    );
     serving.signal("HUP");
     serving.output.read_line(&mut String::new()).unwrap();
     assert_eq!(limit(&serving), "normal 0 0 0 slave 0 0 0 pubsub 2097152 524288 60");
     assert_eq!(long_field(&serving), ":1");
+    assert_eq!(setting(&serving, "tracking-table-max-keys"), "8");
+    assert_eq!(setting(&serving, "notify-keyspace-events"), "");
     for (option, value, why) in [
         ("--maxmemory-policy", "lru", "must be one of allkeys-lru, "),
+        ("--tracking-table-max", "0", "tracking_table_max = 0: must be at least 1"),
+        ("--notify-keyspace-events", "KEy", "Invalid event class character"),
         ("--pubsub-max", "0", "pubsub-max"),
         ("--collection-max", "0", "collection-max"),
         ("--collection-max", "129M", "collection_max = 135266304: must be 1 to 134217728"),

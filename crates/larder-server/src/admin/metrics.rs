@@ -72,7 +72,7 @@ fn write_server(text: &mut String, shared: &ServerState) {
         ("pubsub_shard_channels", "Sharded channels that have subscribers.", names(Kind::Shard)),
         ("uptime_seconds", "Time since it was started.", shared.started.elapsed().as_secs()),
     ];
-    for (name, help, value) in gauges {
+    for (name, help, value) in gauges.into_iter().chain(of_tracking(shared)) {
         family(text, name, "gauge", help);
         sample(text, name, &[], value);
     }
@@ -91,6 +91,11 @@ fn write_server(text: &mut String, shared: &ServerState) {
             shared.account.evicted() as u64,
         ),
         (
+            "notifications_dropped",
+            "Events of keys that were not published, since too many waited.",
+            shared.keyspace.dropped_notices(),
+        ),
+        (
             "memory_returns",
             "Times that free memory was given back to the system.",
             shared.memory_returns.load(Ordering::Relaxed),
@@ -100,6 +105,18 @@ fn write_server(text: &mut String, shared: &ServerState) {
         family(text, name, "counter", help);
         sample(text, &format!("{name}_total"), &[], value);
     }
+}
+
+/// What clients track.
+fn of_tracking(shared: &ServerState) -> [(&'static str, &'static str, u64); 4] {
+    let (keys, items) = shared.keyspace.remembered();
+    let prefixes = shared.keyspace.followed_prefixes();
+    [
+        ("tracking_clients", "Clients that track keys.", shared.keyspace.followers()),
+        ("tracking_keys", "Keys that clients track.", keys as u64),
+        ("tracking_items", "Clients of each tracked key, summed.", items as u64),
+        ("tracking_prefixes", "Prefixes that clients follow.", prefixes as u64),
+    ]
 }
 
 /// The forecast for the drive that all tenants share, if its rating is known.

@@ -196,7 +196,7 @@ fn flush(request: &HttpRequest, shared: &ServerState) -> Response {
         tenant = tenant.name(),
         "all keys of a tenant are forgotten: an operator said so"
     );
-    match block_on(tenant.clear()) {
+    match block_on(shared.clear(tenant)) {
         Ok(()) => Response::text(200, "flushed\n"),
         Err(error) => Response::text(500, &format!("not flushed: {error}\n")),
     }

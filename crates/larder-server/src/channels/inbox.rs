@@ -1,10 +1,10 @@
-//! The inbox of a subscriber: messages that its worker has not sent yet.
+//! The inbox of a client: messages that its worker has not sent yet.
 //!
 //! Its bytes are in the memory account of the tenant. A client that does not read is closed when its inbox is above a
 //! limit: at once above the hard one, after a time above the soft one, and when the account has no room.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -36,6 +36,60 @@ impl Message {
     }
 }
 
+/// Keys whose values a client must not use any more, if it has copies of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Invalidated {
+    /// `None`: all keys.
+    pub(crate) keys: Option<Arc<[Box<[u8]>]>>,
+    /// Another client has remembered them.
+    pub(crate) is_redirected: bool,
+}
+
+/// What comes to a client without a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Mail {
+    /// Published on a channel.
+    Message(Message),
+    /// Keys that it tracks have changed.
+    Invalidated(Invalidated),
+    /// The client with this number of a connection, which was to get its invalidations, is gone.
+    RedirectionBroken(u64),
+}
+
+impl Mail {
+    fn bytes(&self) -> usize {
+        let of_keys = |keys: &Arc<[Box<[u8]>]>| keys.iter().map(|key| key.len() + 16).sum();
+        match self {
+            Self::Message(message) => message.bytes(),
+            Self::Invalidated(told) => told.keys.as_ref().map_or(0, of_keys) + MESSAGE_BYTES,
+            Self::RedirectionBroken(_) => MESSAGE_BYTES,
+        }
+    }
+}
+
+/// Where a client gets its messages, once there can be any. It lives as long as its connection.
+#[derive(Default)]
+pub(crate) struct Post(OnceLock<Arc<Inbox>>);
+
+impl Post {
+    /// The inbox, if the client can get messages.
+    pub(crate) fn inbox(&self) -> Option<&Arc<Inbox>> {
+        self.0.get()
+    }
+
+    /// The inbox, which `make` makes for the first message.
+    pub(crate) fn opens(&self, make: impl FnOnce() -> Inbox) -> &Arc<Inbox> {
+        self.0.get_or_init(|| Arc::new(make()))
+    }
+
+    /// Puts mail into the inbox. Without one the client cannot get it: nothing is kept.
+    pub(crate) fn put(&self, mail: Mail, limit: OutputLimit) {
+        if let Some(inbox) = self.inbox() {
+            inbox.put(mail, limit);
+        }
+    }
+}
+
 /// When a client that does not read its messages is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OutputLimit {
@@ -62,7 +116,7 @@ pub(crate) struct Inbox {
 }
 
 struct State {
-    messages: VecDeque<Message>,
+    messages: VecDeque<Mail>,
     /// The bytes of `messages`.
     bytes: usize,
     kept: KeptBytes,
@@ -97,7 +151,7 @@ impl Inbox {
     }
 
     /// Puts a message behind the others, and wakes the connection. `false`: the inbox is over its limit.
-    pub(super) fn put(&self, message: Message, limit: OutputLimit) -> bool {
+    pub(crate) fn put(&self, message: Mail, limit: OutputLimit) -> bool {
         let mut state = self.lock();
         if state.is_over {
             return false;
@@ -122,13 +176,20 @@ impl Inbox {
     }
 
     /// The oldest message.
-    pub(crate) fn take(&self) -> Option<Message> {
+    pub(crate) fn take(&self) -> Option<Mail> {
         let mut state = self.lock();
         let message = state.messages.pop_front()?;
         let less = message.bytes();
         state.bytes -= less;
         state.kept.shrink(less);
         Some(message)
+    }
+
+    /// Its messages are counted in `kept` from now on: the client has another tenant. Those that are there are dropped.
+    pub(crate) fn belongs_to(&self, kept: KeptBytes) {
+        let mut state = self.lock();
+        state.messages = VecDeque::new();
+        (state.bytes, state.kept) = (0, kept);
     }
 
     /// Whether there is a message.

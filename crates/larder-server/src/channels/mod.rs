@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-pub(crate) use inbox::{Inbox, Message, OutputLimit};
+pub(crate) use inbox::{Inbox, Invalidated, Mail, Message, OutputLimit, Post};
 
 /// Names or subscribers that are looked at under one lock.
 pub(crate) const PAGE: usize = 128;
@@ -111,7 +111,7 @@ impl Channels {
         let mut left = subscribers.range((from, Bound::Unbounded));
         let limit = self.limit();
         for (_, inbox) in left.by_ref().take(PAGE) {
-            done.to += usize::from(inbox.put(message.clone(), limit));
+            done.to += usize::from(inbox.put(Mail::Message(message.clone()), limit));
             done.more_behind = Some(inbox.id());
         }
         if left.next().is_none() {
@@ -136,6 +136,12 @@ impl Channels {
     /// Subscribers of a name.
     pub(crate) fn subscribers(&self, tenant: usize, kind: Kind, name: &[u8]) -> usize {
         self.of(tenant)[kind as usize].get(name).map_or(0, BTreeMap::len)
+    }
+
+    /// Whether there are subscribers of channels or patterns.
+    pub(crate) fn has_names(&self, tenant: usize) -> bool {
+        let names = self.of(tenant);
+        !names[Kind::Channel as usize].is_empty() || !names[Kind::Pattern as usize].is_empty()
     }
 
     /// Names that have subscribers.

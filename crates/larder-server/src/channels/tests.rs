@@ -15,6 +15,10 @@ fn message(payload: &[u8]) -> Message {
     }
 }
 
+fn mail(payload: &[u8]) -> Mail {
+    Mail::Message(message(payload))
+}
+
 /// An account, and a function that makes inboxes in it.
 fn account(bytes: usize) -> (Arc<Account>, impl Fn(u64) -> Arc<Inbox>) {
     let account = Arc::new(Account::new(bytes, 1));
@@ -39,7 +43,10 @@ fn each_subscriber_hears_a_message_once_and_in_order() {
         assert_eq!(rest, Delivered { to: 3, more_behind: None });
     }
     for inbox in &all {
-        let heard = std::iter::from_fn(|| inbox.take()).map(|it| it.payload.to_vec());
+        let heard = std::iter::from_fn(|| inbox.take()).map(|it| match it {
+            Mail::Message(message) => message.payload.to_vec(),
+            other => panic!("{other:?}"),
+        });
         assert_eq!(heard.collect::<Vec<_>>(), [b"1", b"2"]);
     }
 }
@@ -66,12 +73,12 @@ fn an_inbox_above_its_limit_ends_and_gives_back_its_memory() {
     let (account, inbox) = account(16 << 20);
     let limit = OutputLimit { hard_bytes: 1000, soft_bytes: 0, soft_time: Duration::ZERO };
     let it = inbox(1);
-    assert!(it.put(message(&[0; 500]), limit));
+    assert!(it.put(mail(&[0; 500]), limit));
     assert!(account.used() > 500 && !it.is_over());
-    assert!(!it.put(message(&[0; 500]), limit));
+    assert!(!it.put(mail(&[0; 500]), limit));
     assert!(it.is_over() && it.take().is_none());
     assert_eq!(account.used(), 0);
-    assert!(!it.put(message(b""), limit), "it stays over");
+    assert!(!it.put(mail(b""), limit), "it stays over");
 }
 
 #[test]
@@ -79,22 +86,22 @@ fn an_inbox_above_the_soft_limit_for_too_long_ends() {
     let (_, inbox) = account(16 << 20);
     let limit = OutputLimit { hard_bytes: 0, soft_bytes: 100, soft_time: Duration::ZERO };
     let it = inbox(1);
-    assert!(it.put(message(&[0; 10]), limit), "below");
-    assert!(it.put(message(&[0; 100]), limit), "its time begins");
+    assert!(it.put(mail(&[0; 10]), limit), "below");
+    assert!(it.put(mail(&[0; 100]), limit), "its time begins");
     std::thread::sleep(Duration::from_millis(2));
-    assert!(!it.put(message(b""), limit));
+    assert!(!it.put(mail(b""), limit));
     let it = inbox(2);
-    assert!(it.put(message(&[0; 100]), limit));
+    assert!(it.put(mail(&[0; 100]), limit));
     it.take();
     std::thread::sleep(Duration::from_millis(2));
-    assert!(it.put(message(b""), limit), "it was below in between");
+    assert!(it.put(mail(b""), limit), "it was below in between");
 }
 
 #[test]
 fn an_inbox_ends_when_the_account_has_no_room() {
     let (account, inbox) = account(64 << 10);
     let it = inbox(1);
-    let fits = (0..1000).take_while(|_| it.put(message(&[0; 1000]), OutputLimit::of(32 << 20)));
+    let fits = (0..1000).take_while(|_| it.put(mail(&[0; 1000]), OutputLimit::of(32 << 20)));
     // Half of the share may be kept.
     assert!((20..30).contains(&fits.count()));
     assert!(it.is_over());
@@ -107,7 +114,7 @@ fn a_message_wakes_the_connection_that_waits() {
     let it = inbox(1);
     let cx = Context::from_waker(Waker::noop());
     assert!(it.poll(&cx).is_pending());
-    assert!(it.put(message(b""), OutputLimit::of(32 << 20)));
+    assert!(it.put(mail(b""), OutputLimit::of(32 << 20)));
     assert_eq!(it.poll(&cx), Poll::Ready(()));
     assert!(it.poll_over(&cx).is_pending(), "it may go on");
     it.take();

@@ -1,6 +1,7 @@
 //! The configuration of a server: listeners, threads and limits.
 
 mod devices;
+mod keyspace_events;
 mod maxmemory_policy;
 mod nodes;
 mod otlp;
@@ -24,6 +25,7 @@ use crate::vssds::VssdOrders;
 use crate::wear::WearReports;
 
 pub use devices::OpenedDevice;
+pub use keyspace_events::KeyspaceEvents;
 pub use maxmemory_policy::MaxmemoryPolicy;
 pub use nodes::NodeList;
 pub use otlp::Otlp;
@@ -129,6 +131,11 @@ pub struct ServerConfig {
     /// Bytes of messages that may wait for a subscriber that does not read them, 1 or more: above it, or above a
     /// quarter of it for a minute, its connection is closed. The messages are part of `client_bytes_max`.
     pub pubsub_bytes_max: usize,
+    /// Keys that RESP clients may track together (`CLIENT TRACKING`), 1 or more: of more, random ones are dropped, and
+    /// their clients are told so. The memory is part of `client_bytes_max`.
+    pub tracking_keys_max: usize,
+    /// Which events of keys RESP clients can subscribe to; see [`KeyspaceEvents`].
+    pub notify_keyspace_events: KeyspaceEvents,
     /// The database of RESP clients, 0 to 15, that has the keys of memcached's clients. It must stay the same while the
     /// keys on flash are to be found.
     pub memcached_database: u8,
@@ -198,6 +205,8 @@ impl Default for ServerConfig {
             value_bytes_max: 1 << 20,
             maxmemory_policy: MaxmemoryPolicy::default(),
             pubsub_bytes_max: 32 << 20,
+            tracking_keys_max: 1_000_000,
+            notify_keyspace_events: KeyspaceEvents::default(),
             memcached_database: 0,
             collection_bytes_max: 1 << 20,
             script_time_limit: Duration::from_secs(5),
@@ -246,6 +255,9 @@ impl ServerConfig {
         }
         if self.pubsub_bytes_max == 0 {
             return refuse("pubsub_bytes_max = 0: must be at least 1".to_owned());
+        }
+        if self.tracking_keys_max == 0 {
+            return refuse("tracking_keys_max = 0: must be at least 1".to_owned());
         }
         if self.memcached_database >= DATABASES {
             return refuse(format!(

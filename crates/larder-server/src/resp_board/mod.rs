@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize,
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::channels::Post;
 use crate::counters::Counter;
+use crate::keyspace::Follower;
 use crate::waiters::{Unblock, Waiter};
 pub(crate) use slow::{ClientScope, ENTRIES_MAX, SlowLog};
 
@@ -56,6 +58,10 @@ pub(crate) struct ClientEntry {
     /// It is closed at its next request.
     pub(crate) is_killed: AtomicBool,
     words: Mutex<Words>,
+    /// Where it gets messages.
+    pub(crate) post: Arc<Post>,
+    /// Set while it tracks keys.
+    follower: Mutex<Option<Arc<Follower>>>,
     /// Set while it waits for something to take.
     waiter: Mutex<Option<Arc<Waiter>>>,
 }
@@ -103,6 +109,8 @@ impl Board {
             subscriptions: Default::default(),
             is_killed: AtomicBool::new(false),
             words: Mutex::default(),
+            post: Arc::default(),
+            follower: Mutex::default(),
             waiter: Mutex::default(),
         });
         listed.is_known_as(known);
@@ -153,6 +161,16 @@ impl ClientEntry {
 
     pub(crate) fn say(&self, say: impl FnOnce(&mut Words)) {
         say(&mut self.words.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// It tracks keys, or does so no more.
+    pub(crate) fn follows(&self, follower: Option<&Arc<Follower>>) {
+        *self.follower.lock().unwrap_or_else(PoisonError::into_inner) = follower.cloned();
+    }
+
+    /// How it tracks keys, if it does.
+    pub(crate) fn follower(&self) -> Option<Arc<Follower>> {
+        self.follower.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// It waits for something to take, or waits no more.

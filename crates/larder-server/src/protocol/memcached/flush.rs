@@ -18,7 +18,8 @@ pub(super) async fn flush_all(caller: &Caller, delay: i64) -> Result<(), Error> 
     let tenant = Arc::clone(&caller.tenant);
     let number = tenant.plans_flush();
     let Lifetime::For(time) = Lifetime::new(delay, caller.cache_for(b"").moment(b"").wall()) else {
-        return caller.watch("flush_all", b"", pin!(tenant.clear())).await;
+        let clear = caller.worker.shared.clear(&tenant);
+        return caller.watch("flush_all", b"", pin!(clear)).await;
     };
     let worker = Rc::clone(&caller.worker);
     caller.worker.spawn(async move {
@@ -28,7 +29,7 @@ pub(super) async fn flush_all(caller: &Caller, delay: i64) -> Result<(), Error> 
             false => Poll::Ready(false),
         });
         if is_due.await
-            && let Err(error) = tenant.clear().await
+            && let Err(error) = worker.shared.clear(&tenant).await
         {
             tracing::warn!(%error, "keys were to be forgotten, and are not");
         }

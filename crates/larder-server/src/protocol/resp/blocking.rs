@@ -255,6 +255,7 @@ pub(super) async fn go_on(client: &mut Client, caller: &mut Caller, answers: &mu
             }
         }
     }
+    client.changed = None;
     if let Some(listed) = &client.listed {
         listed.waits(None);
     }

@@ -5,9 +5,13 @@ use std::sync::atomic::Ordering;
 
 use super::queue::{Transaction, WatchedKeys};
 use super::subscriptions::Subscriptions;
+use super::tracking::Tracking;
 use super::waiting::Waiting;
 use crate::answers::Answers;
+use crate::caller::Caller;
+use crate::channels::Inbox;
 use crate::databases::DatabaseIndex;
+use crate::keyspace::{Batch, Event, SET};
 use crate::resp_board::ClientEntry;
 
 /// Which answers are sent.
@@ -23,7 +27,6 @@ pub(super) enum Replies {
 }
 
 /// The state of a connection between its requests.
-#[derive(Default)]
 pub(super) struct Client {
     /// Whether the client has asked for version 3 of the protocol.
     pub(super) is_resp3: bool,
@@ -37,6 +40,12 @@ pub(super) struct Client {
     pub(super) guarded: WatchedKeys,
     /// What it has subscribed to, once it has.
     pub(super) subscriptions: Option<Box<Subscriptions>>,
+    /// How it tracks keys, while it does.
+    pub(super) tracking: Option<Box<Tracking>>,
+    /// What its request stores, as subscribers of events are told.
+    pub(super) event: Event,
+    /// Keys that its request has changed, for clients that follow prefixes.
+    pub(super) changed: Option<Batch>,
     /// A request that waits for something to take. The next request is not begun before that has its answer.
     pub(super) waiting: Option<Box<Waiting>>,
     /// Its entry in the list of clients, once it has sent a request.
@@ -49,7 +58,40 @@ pub(super) struct Client {
     pub(super) mget_left: usize,
 }
 
+impl Default for Client {
+    fn default() -> Self {
+        Self {
+            is_resp3: false,
+            replies: Replies::On,
+            closes: false,
+            transaction: None,
+            watched: WatchedKeys::default(),
+            guarded: WatchedKeys::default(),
+            subscriptions: None,
+            tracking: None,
+            event: SET,
+            changed: None,
+            waiting: None,
+            listed: None,
+            database: DatabaseIndex::default(),
+            name: Vec::new(),
+            mget_left: 0,
+        }
+    }
+}
+
 impl Client {
+    /// Its inbox, if messages can come.
+    pub(super) fn inbox(&self) -> Option<&Arc<Inbox>> {
+        self.listed.as_ref()?.post.inbox()
+    }
+
+    /// Messages can come from now on.
+    pub(super) fn opens_inbox(&self, caller: &Caller) -> Option<&Arc<Inbox>> {
+        let listed = self.listed.as_ref()?;
+        Some(listed.post.opens(|| Inbox::new(caller.id, caller.keep())))
+    }
+
     /// The database that it has chosen.
     pub(super) fn database(&self) -> DatabaseIndex {
         self.database

@@ -9,6 +9,7 @@ use super::context::{Context, no_room, shown, unknown_subcommand, wrong_arity};
 use super::number;
 use super::parse::Arguments;
 use super::table::TABLE;
+use super::tracking;
 use super::write::{Outcome, Refusal, SYNTAX};
 use crate::resp_board::ClientEntry;
 use crate::waiters::Unblock;
@@ -34,8 +35,12 @@ const HELP: &[&str] = &[
     "    Which answers are sent.",
     "SETINFO <LIB-NAME|LIB-VER> <value>",
     "    What the client's library is.",
-    "TRACKING ON|OFF, TRACKINGINFO, GETREDIR",
-    "    Keys are not tracked: ON is refused.",
+    "TRACKING <ON|OFF> [REDIRECT <id>] [BCAST] [PREFIX <prefix> ...] [OPTIN] [OPTOUT] [NOLOOP]",
+    "    Whether the client is told when keys change that it has read, or that begin with a prefix.",
+    "CACHING <YES|NO>",
+    "    Whether the keys of the next request are tracked, with OPTIN or OPTOUT.",
+    "TRACKINGINFO, GETREDIR",
+    "    How keys are tracked, and which client is told.",
     "UNBLOCK <id> [TIMEOUT|ERROR]",
     "    It waits no longer, as if its time were over, or with an error.",
 ];
@@ -70,21 +75,14 @@ pub(super) async fn client(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome
         (b"KILL", 3..) => kill(cx, argv).await,
         (b"REPLY", 3) => reply(cx, argv),
         (b"NO-EVICT" | b"NO-TOUCH", 3) => on_or_off(argv.get(2)).map(|_| cx.out.ok()),
-        (b"TRACKING", 3..) => {
-            if on_or_off(argv.get(2))? {
-                return Err(Refusal::Says(
-                    "ERR Client tracking is not supported: this server does not follow what clients read",
-                ));
-            }
-            cx.out.ok();
-            Ok(())
-        }
+        (b"TRACKING", 3..) => tracking::tracking(cx, argv).await,
+        (b"CACHING", 3) => tracking::caching(cx, argv),
         (b"TRACKINGINFO", 2) => {
-            tracking_info(cx);
+            tracking::info(cx);
             Ok(())
         }
         (b"GETREDIR", 2) => {
-            cx.out.integer(-1);
+            tracking::redirection(cx);
             Ok(())
         }
         (b"UNBLOCK", 3 | 4) => unblock(cx, argv),
@@ -94,7 +92,8 @@ pub(super) async fn client(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome
         }
         (
             b"ID" | b"GETNAME" | b"SETNAME" | b"SETINFO" | b"INFO" | b"KILL" | b"REPLY"
-            | b"NO-EVICT" | b"NO-TOUCH" | b"TRACKING" | b"UNBLOCK",
+            | b"NO-EVICT" | b"NO-TOUCH" | b"TRACKING" | b"CACHING" | b"TRACKINGINFO" | b"GETREDIR"
+            | b"UNBLOCK",
             _,
         ) => Err(wrong_arity(&format!("client|{}", shown(argv.get(1)).to_lowercase()))),
         _ => Err(unknown_subcommand("CLIENT", argv.get(1))),
@@ -229,26 +228,39 @@ fn line(listed: &ClientEntry) -> String {
     let queued = listed.queued.load(Ordering::Relaxed);
     let version = if listed.is_resp3.load(Ordering::Relaxed) { 3 } else { 2 };
     let [channels, patterns, sharded] = listed.subscriptions();
+    let follower = listed.follower();
+    let redirection = tracking::shown_redirection(follower.map(|it| it.redirects_to()));
     let mut line = format!("id={} addr={} fd=0 ", listed.id, listed.peer);
     let _ = writeln!(
         line,
         "name={} age={} idle={} flags={} db={} sub={channels} psub={patterns} ssub={sharded} multi={queued} \
-         cmd={command} user={} redir=-1 resp={version} lib-name={} lib-ver={}",
+         cmd={command} user={} redir={redirection} resp={version} lib-name={} lib-ver={}",
         text(&words.name),
         age.as_secs(),
         idle.as_secs(),
-        match queued {
-            _ if channels + patterns + sharded > 0 => "P",
-            0.. => "x",
-            _ if listed.is_waiting() => "b",
-            _ => "N",
-        },
+        flags_of(listed),
         listed.database.load(Ordering::Relaxed),
         text(&words.user),
         text(&words.library),
         text(&words.library_version),
     );
     line
+}
+
+/// What is special about a client, a letter each.
+fn flags_of(listed: &ClientEntry) -> String {
+    let follower = listed.follower();
+    let tracks = |has: fn(&crate::keyspace::Follower) -> bool| follower.as_deref().is_some_and(has);
+    let flags = [
+        ('P', listed.hears_messages()),
+        ('x', listed.queued.load(Ordering::Relaxed) >= 0),
+        ('b', listed.is_waiting()),
+        ('t', tracks(|_| true)),
+        ('R', tracks(|it| it.is_broken())),
+        ('B', tracks(|it| it.has_prefixes())),
+    ];
+    let has: String = flags.into_iter().filter(|(_, has)| *has).map(|(letter, _)| letter).collect();
+    if has.is_empty() { "N".to_owned() } else { has }
 }
 
 /// Marks the clients to close; each is closed at its next request.
@@ -300,15 +312,4 @@ fn end(cx: &mut Context<'_>, listed: &ClientEntry) {
     listed.unblock(Unblock::Failed);
     cx.board().strike(listed.id);
     cx.client.closes |= listed.id == cx.caller.id;
-}
-
-fn tracking_info(cx: &mut Context<'_>) {
-    cx.out.map(3);
-    cx.out.bulk("flags");
-    cx.out.set(1);
-    cx.out.bulk("off");
-    cx.out.bulk("redirect");
-    cx.out.integer(-1);
-    cx.out.bulk("prefixes");
-    cx.out.array(0);
 }

@@ -70,7 +70,10 @@ pub(super) async fn read<S: Shape, T>(
     caller.worker.counters.count_get(found.is_some());
     let told = match found {
         Some(found) => found?,
-        None => look.take().map(|look| look(S::empty(), out)),
+        None => {
+            caller.worker.shared.keyspace.misses(caller.tenant_of(key), key);
+            look.take().map(|look| look(S::empty(), out))
+        }
     };
     // The offsets are checked, and the answer is copied.
     caller.work.does_bytes(bytes / 8 + out.len().saturating_sub(before));
@@ -96,7 +99,12 @@ pub(super) async fn read_string(
     caller.work.does_bytes(bytes);
     match found {
         Some(found) => found?,
-        None => drop(look.take().map(|look| look(&[], out))),
+        None => {
+            caller.worker.shared.keyspace.misses(caller.tenant_of(key), key);
+            if let Some(look) = look.take() {
+                look(&[], out);
+            }
+        }
     }
     Ok(())
 }

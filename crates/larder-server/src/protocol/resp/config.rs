@@ -9,11 +9,12 @@ use super::number;
 use super::parse::Arguments;
 use super::write::{Outcome, Refusal};
 use crate::channels::OutputLimit;
+use crate::config::KeyspaceEvents;
 use crate::databases::DATABASES;
 use crate::resp_board::ENTRIES_MAX;
 
 /// Settings that can be read; [`set`] knows which can be changed.
-const NAMES: [&str; 15] = [
+const NAMES: [&str; 16] = [
     "appendonly",
     "client-output-buffer-limit",
     "databases",
@@ -29,6 +30,7 @@ const NAMES: [&str; 15] = [
     "slowlog-max-len",
     "tcp-keepalive",
     "timeout",
+    "tracking-table-max-keys",
 ];
 
 /// The ones that every client may read, since they concern its own requests. The others concern the process.
@@ -85,8 +87,9 @@ pub(super) fn config(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
                     "GET <pattern> [<pattern> ...]",
                     "    Settings and their values: those of the process for administrators alone.",
                     "SET <name> <value> [<name> <value> ...]",
-                    "    For administrators: changes slowlog-log-slower-than, slowlog-max-len or the class pubsub of",
-                    "    client-output-buffer-limit until the server ends. Limits of encodings have no effect.",
+                    "    For administrators: changes slowlog-log-slower-than, slowlog-max-len, notify-keyspace-events,",
+                    "    tracking-table-max-keys or the class pubsub of client-output-buffer-limit until the server",
+                    "    ends. Limits of encodings have no effect.",
                     "RESETSTAT, REWRITE",
                     "    Refused: counters only grow, and the configuration is its owner's.",
                 ],
@@ -143,7 +146,9 @@ fn value_of(cx: &Context<'_>, name: &str) -> String {
         "slowlog-max-len" => slow.entries_max.load(Ordering::Relaxed).to_string(),
         "timeout" => config.idle_timeout.map_or(0, |timeout| timeout.as_secs()).to_string(),
         "tcp-keepalive" => "0".to_owned(),
-        // notify-keyspace-events and save are empty; requirepass is never disclosed.
+        "notify-keyspace-events" => cx.caller.worker.shared.keyspace.events().to_string(),
+        "tracking-table-max-keys" => cx.caller.worker.shared.keyspace.keys_max().to_string(),
+        // save is empty; requirepass is never disclosed.
         _ => String::new(),
     }
 }
@@ -238,6 +243,25 @@ fn set(cx: &Context<'_>, name: &[u8], value: &[u8], dry: bool) -> Outcome {
         }
         (Some("slowlog-log-slower-than" | "slowlog-max-len"), _) => {
             Err(failed("argument couldn't be parsed into an integer, or is out of range"))
+        }
+        (Some("notify-keyspace-events"), _) => {
+            let events = String::from_utf8_lossy(value).parse::<KeyspaceEvents>();
+            let events = events.map_err(|why| failed(&why))?;
+            if !dry {
+                cx.caller.worker.shared.keyspace.set_events(events);
+                cx.caller.worker.shared.listens();
+            }
+            Ok(())
+        }
+        (Some("tracking-table-max-keys"), Some(keys @ 1..)) => {
+            if !dry {
+                cx.caller
+                    .worker
+                    .shared
+                    .keyspace
+                    .set_keys_max(usize::try_from(keys).unwrap_or(usize::MAX));
+            }
+            Ok(())
         }
         (Some("client-output-buffer-limit"), _) => {
             let limit = pubsub_limit(value).map_err(failed)?;

@@ -56,6 +56,7 @@ pub(super) async fn auth(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
 }
 
 async fn log_in(cx: &mut Context<'_>, user: &[u8], password: &[u8]) -> Outcome {
+    let before = cx.caller.tenant.number;
     // A server without users lets the default user in with any password.
     let is_open = cx.caller.worker.shared.users().is_empty() && user == b"default";
     if is_open {
@@ -69,6 +70,7 @@ async fn log_in(cx: &mut Context<'_>, user: &[u8], password: &[u8]) -> Outcome {
     }
     // Subscriptions and watched keys belong to the previous tenant.
     super::subscribe::end_all(cx.client).await;
+    super::tracking::is_another(cx, before).await;
     cx.client.watched = super::queue::WatchedKeys::default();
     cx.is_known_as_it_is();
     Ok(())
@@ -120,6 +122,10 @@ pub(super) async fn hello(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome 
     if let Some(version) = version {
         cx.client.is_resp3 = version == 3;
         cx.out.is_resp3 = cx.client.is_resp3;
+        if cx.client.is_resp3 {
+            // Another client may redirect its invalidations to this one.
+            cx.client.opens_inbox(cx.caller);
+        }
         if let Some(listed) = &cx.client.listed {
             listed.is_resp3.store(cx.client.is_resp3, Ordering::Relaxed);
         }
@@ -152,8 +158,11 @@ fn introduce(cx: &mut Context<'_>) {
 /// `RESET`.
 pub(super) async fn reset(cx: &mut Context<'_>) {
     super::subscribe::end_all(cx.client).await;
+    super::tracking::end(cx.client).await;
     cx.client.reset();
+    let before = cx.caller.tenant.number;
     cx.caller.log_out();
+    super::tracking::is_another(cx, before).await;
     cx.is_known_as_it_is();
     cx.out.is_resp3 = false;
     cx.out.simple("RESET");

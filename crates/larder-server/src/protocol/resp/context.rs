@@ -5,10 +5,12 @@ use std::time::Duration;
 use larder::{Change, SetOptions, Value};
 
 use super::client::Client;
+use super::events::{self, Did};
 use super::queue::WatchedKeys;
 use super::write::{NO_ROOM, Outcome, Refusal, Writer};
 use crate::caller::Caller;
 use crate::databases::KeySpace;
+use crate::keyspace::DEL;
 use crate::resp_board::ClientScope;
 use crate::resp_board::{Board, KnownAs};
 use crate::tenant::Calls;
@@ -92,21 +94,31 @@ impl Context<'_> {
     ) -> Result<Option<Value>, Refusal> {
         let guarded = std::mem::take(&mut self.client.guarded);
         let mut bytes = 0;
-        let (mut has_changed, mut is_gone) = (false, false);
-        let cache = self.cache(key);
+        let (mut has_changed, mut is_gone, mut did) = (false, false, Did::Nothing);
+        let Self { caller, client, .. } = self;
+        let keyspace = &caller.worker.shared.keyspace;
+        let touch = keyspace.touches(caller.tenant_of(key), key);
+        let cache = caller.cache_for(key);
         let before = cache.update(key, |current| {
             bytes = current.map_or(0, |value| value.len());
             has_changed = !guarded.is_still(key, current.map(Value::meta));
             let change = if has_changed { Change::Keep } else { change(current) };
             is_gone = is_end(&change);
+            did = if is_gone { Did::Removed } else { Did::of(&change) };
+            if is_gone && current.is_none() {
+                did = Did::Nothing;
+            }
             change
         });
         let before = before.await?;
+        touch.settles();
+        events::tell(caller, client, key, (did, before.is_some()));
         // The value is copied on its way in and out.
-        self.caller.work.does_bytes(2 * bytes);
+        caller.work.does_bytes(2 * bytes);
         if is_gone {
             // This access finds that the value has expired, and takes it out of the counts.
-            self.cache(key).update(key, |_| Change::Keep).await?;
+            let _ending = keyspace.removes(caller.tenant_of(key), key);
+            caller.cache_for(key).update(key, |_| Change::Keep).await?;
         }
         if has_changed { Err(Refusal::Overtaken) } else { Ok(before) }
     }
@@ -119,11 +131,17 @@ impl Context<'_> {
         options: SetOptions,
     ) -> Result<(), Refusal> {
         self.caller.work.does_bytes(value.len());
-        if self.client.guarded.has(key) {
+        let wants_new = self.caller.worker.shared.keyspace.wants_new();
+        if wants_new || self.client.guarded.has(key) {
             self.change(key, |_| Change::Store(value.into(), options)).await?;
         } else {
             self.client.guarded = WatchedKeys::default();
-            self.cache(key).set_with(key, value, options).await?;
+            let Self { caller, client, .. } = self;
+            let touch = caller.worker.shared.keyspace.touches(caller.tenant_of(key), key);
+            let did = Did::of_store(&options);
+            caller.cache_for(key).set_with(key, value, options).await?;
+            touch.settles();
+            events::tell(caller, client, key, (did, true));
         }
         self.caller.worker.counters.cmd_set.add(1);
         Ok(())
@@ -131,11 +149,20 @@ impl Context<'_> {
 
     /// Removes a value, and returns whether there was one.
     pub(super) async fn delete(&mut self, key: &[u8]) -> Result<bool, Refusal> {
+        // Also by a command that stores something else as a rule.
+        self.client.event = DEL;
         let existed = if self.client.guarded.has(key) {
             self.change(key, |current| current.map_or(Change::Keep, |_| gone())).await?.is_some()
         } else {
             self.client.guarded = WatchedKeys::default();
-            self.cache(key).delete(key).await?
+            let Self { caller, client, .. } = self;
+            let touch = caller.worker.shared.keyspace.touches(caller.tenant_of(key), key);
+            let existed = caller.cache_for(key).delete(key).await?;
+            touch.settles();
+            if existed {
+                events::tell(caller, client, key, (Did::Removed, true));
+            }
+            existed
         };
         let counters = &self.caller.worker.counters;
         if existed {
@@ -144,6 +171,11 @@ impl Context<'_> {
             counters.delete_misses.add(1)
         }
         Ok(existed)
+    }
+
+    /// A request has read `key`, which has no value.
+    pub(super) fn misses(&self, key: &[u8]) {
+        self.caller.worker.shared.keyspace.misses(self.caller.tenant_of(key), key);
     }
 
     /// The value of `key` has become one that clients may wait for: wakes the first that does.

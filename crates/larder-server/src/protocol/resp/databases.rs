@@ -5,6 +5,7 @@ use larder_net::sockets::yield_now;
 
 use super::command::{Command, Does, Group};
 use super::context::{Context, gone};
+use super::events;
 use super::keys;
 use super::number;
 use super::parse::{Arguments, RenamedKeys};
@@ -89,11 +90,13 @@ pub(super) async fn move_key(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outco
     if to == from {
         return Err(SAME);
     }
+    cx.client.event = events::MOVE_TO;
     let moved = match cx.cache(from).get(from).await? {
         Some(value) => keys::put(cx, (from, &to), &value, false).await?,
         None => false,
     };
     if moved {
+        cx.client.event = events::MOVE_FROM;
         cx.change(from, |current| current.map_or(Change::Keep, |_| gone())).await?;
     }
     cx.out.integer(i64::from(moved));
@@ -127,6 +130,8 @@ pub(super) async fn flush(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome 
     }
     cx.client.guarded = super::queue::WatchedKeys::default();
     cx.caller.worker.counters.cmd_flush.add(1);
+    // Other databases keep their keys, but clients of Redis expect to be told to drop all.
+    let _told = cx.caller.worker.shared.keyspace.flushing(tenant.number);
     let mut cursor = 0;
     loop {
         let page = scan::page(cx, cursor, PAGE_ITEMS).await?;

@@ -84,7 +84,8 @@ fn clients(cx: &Context<'_>, text: &mut String) {
     let visible = cx.board().clients(cx.visible());
     line(text, "pubsub_clients", visible.iter().filter(|it| it.hears_messages()).count());
     line(text, "blocked_clients", visible.iter().filter(|it| it.is_waiting()).count());
-    line(text, "tracking_clients", 0);
+    let follows = |it: &&std::sync::Arc<crate::resp_board::ClientEntry>| it.follower().is_some();
+    line(text, "tracking_clients", visible.iter().filter(follows).count());
 }
 
 fn memory(cx: &Context<'_>, text: &mut String) {
@@ -128,6 +129,10 @@ fn stats(cx: &Context<'_>, text: &mut String) {
 /// Counters of all tenants together.
 fn of_process(cx: &Context<'_>, text: &mut String) {
     let shared = &cx.caller.worker.shared;
+    let (keys, items) = shared.keyspace.remembered();
+    line(text, "tracking_total_keys", keys);
+    line(text, "tracking_total_items", items);
+    line(text, "tracking_total_prefixes", shared.keyspace.followed_prefixes());
     let counted = shared.counted();
     line(text, "total_connections_received", shared.connections_ever());
     line(text, "total_commands_processed", counted.resp_commands);

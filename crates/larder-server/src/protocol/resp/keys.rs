@@ -6,6 +6,7 @@ use super::collection::{DAMAGED, is_string};
 use super::command::Does;
 use super::context::{Context, gone, unknown_subcommand, wrong_arity};
 use super::databases;
+use super::events;
 use super::expiry;
 use super::number;
 use super::parse::Arguments;
@@ -31,6 +32,7 @@ pub(super) async fn del(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
 /// `RENAME`, `RENAMENX`. The caller holds the turns of the tenants.
 pub(super) async fn rename(cx: &mut Context<'_>, argv: Arguments<'_>, does: Does) -> Outcome {
     let (from, to) = (argv.get(1), argv.get(2));
+    cx.client.event = events::RENAME_TO;
     let is_polite = does == Does::Renamenx;
     let value = cx.cache(from).get(from).await?.ok_or(NO_SUCH_KEY)?;
     if from == to {
@@ -47,6 +49,7 @@ pub(super) async fn rename(cx: &mut Context<'_>, argv: Arguments<'_>, does: Does
     // If another client has replaced the value in between, keep the new one.
     let version = value.version();
     drop(value);
+    cx.client.event = events::RENAME_FROM;
     cx.change(from, |current| match current {
         Some(current) if current.version() == version || version == 0 => gone(),
         _ => Change::Keep,
@@ -62,6 +65,7 @@ pub(super) async fn rename(cx: &mut Context<'_>, argv: Arguments<'_>, does: Does
 /// `COPY`. The caller holds the turns of the tenants.
 pub(super) async fn copy(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     let (from, mut to) = (argv.get(1), argv.get(2));
+    cx.client.event = events::COPY_TO;
     let (mut replaces, mut target) = (false, None);
     let mut at = 3;
     while at < argv.len() {
@@ -239,7 +243,7 @@ pub(super) async fn flush(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome 
     }
     cx.client.guarded = super::queue::WatchedKeys::default();
     cx.caller.worker.counters.cmd_flush.add(1);
-    cx.caller.tenant.clear().await?;
+    cx.caller.worker.shared.clear(&cx.caller.tenant).await?;
     cx.out.ok();
     Ok(())
 }

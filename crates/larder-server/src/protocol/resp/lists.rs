@@ -3,6 +3,7 @@
 use super::collection::{Edit, LOOKUPS_A_UNIT, amend, read, steps};
 use super::command::Does;
 use super::context::Context;
+use super::events;
 use super::number;
 use super::parse::Arguments;
 use super::score_ranges::places;
@@ -104,6 +105,7 @@ pub(super) async fn take(
     key: &[u8],
     (side, count): (Side, usize),
 ) -> Result<Option<Vec<Vec<u8>>>, Refusal> {
+    cx.client.event = if side == Side::Head { events::LPOP } else { events::RPOP };
     amend::<List, _>(cx, key, |list| {
         let (length, count) = (list.len(), count.min(list.len()));
         if count == 0 {
@@ -278,6 +280,8 @@ pub(super) async fn transfer(
     (from, to): (&[u8], &[u8]),
     (taken, put): (Side, Side),
 ) -> Result<Option<Vec<u8>>, Refusal> {
+    let put_event = if put == Side::Head { events::LPUSH } else { events::RPUSH };
+    cx.client.event = put_event;
     if from == to {
         return amend::<List, _>(cx, from, |list| {
             let at = match taken {
@@ -308,6 +312,7 @@ pub(super) async fn transfer(
     if moved.as_ref() == Some(&first) {
         return Ok(moved);
     }
+    cx.client.event = put_event;
     // Another client was faster: the element that was put is replaced by the one that was taken, if there was one.
     amend::<List, _>(cx, to, |list| {
         let at = match put {

@@ -20,6 +20,7 @@ mod connection;
 mod context;
 mod databases;
 mod docs;
+mod events;
 mod expiry;
 mod glob;
 mod hashes;
@@ -31,6 +32,7 @@ mod latency;
 mod lifetimes;
 mod list_search;
 mod lists;
+pub(crate) mod notices;
 mod number;
 pub(crate) mod parse;
 mod queue;
@@ -52,6 +54,7 @@ mod strings;
 mod subscribe;
 mod subscriptions;
 mod table;
+mod tracking;
 mod transaction;
 mod turns;
 mod waiting;
@@ -113,8 +116,7 @@ enum PlainRequest {
 impl Protocol for Resp {
     fn inbox(&self) -> Option<&Arc<Inbox>> {
         // Within the answer of an MGET that has begun, a message would be taken for a value.
-        let subscriptions = self.client.subscriptions.as_ref();
-        Some(&subscriptions.filter(|_| self.client.mget_left == 0)?.inbox)
+        self.client.inbox().filter(|_| self.client.mget_left == 0)
     }
 
     fn is_waiting(&self) -> bool {
@@ -136,6 +138,7 @@ impl Protocol for Resp {
 
     async fn ends(&mut self) {
         subscribe::end_all(&mut self.client).await;
+        tracking::end(&mut self.client).await;
     }
 
     fn at_once(&mut self, caller: &mut Caller, input: &[u8], out: &mut Vec<u8>) -> usize {
@@ -221,6 +224,7 @@ impl Protocol for Resp {
                 ParseOutcome::Request(bytes) => {
                     let goes_on = if self.client.mget_left > 0 {
                         self.answer_part(caller, input, answers).await;
+                        tracking::uses_up(&mut self.client);
                         true
                     } else {
                         self.request(caller, input, answers).await
@@ -245,6 +249,7 @@ impl Resp {
             && self.client.mget_left == 0
             && self.client.is_plain()
             && self.client.subscriptions.is_none()
+            && self.client.tracking.is_none()
             && self.client.waiting.is_none()
             && limits.has_logged_in
             && caller.worker.shared.config.cluster.is_none();
@@ -320,6 +325,7 @@ impl Resp {
             self.client.mget_left -= 1;
             name.clear();
             space.append_name(key, &mut name);
+            tracking::reads(caller, &self.client, &name);
             read::answer(ValueRead::GetString, (caller, &self.client), &name, answers).await;
         }
     }
@@ -503,8 +509,10 @@ async fn answer(
             let renamed = databases::renamed(space, command, argv);
             let argv = renamed.as_ref().map_or(argv, |renamed| argv.with_names(renamed));
             for key in argv.from(1).take(keys - 1) {
+                tracking::reads(caller, client, key);
                 read::answer(read, (caller, client), key, answers).await;
             }
+            tracking::request_ends(client, command);
             return;
         }
     }
@@ -544,6 +552,8 @@ async fn answer(
     } else {
         run::timed(&mut cx, (at, command), argv, false).await
     };
+    cx.client.changed = None;
+    tracking::request_ends(cx.client, command);
     if was_off && cx.client.replies == client::Replies::On {
         // The first answer that is sent again is that of the request that turns answers on.
         answers.bytes().extend_from_slice(&nobody);

@@ -183,6 +183,9 @@ async fn later(
         let begun = Instant::now();
         let found = worker.get(&tenant, &key).await;
         asked.ends(&key);
+        if matches!(found, Ok(None)) {
+            worker.shared.keyspace.misses(&tenant, &key);
+        }
         let slow = &worker.shared.resp.slow;
         if slow.wants(begun.elapsed()) {
             let arguments = [&b"GET"[..], &key];
@@ -242,6 +245,7 @@ pub(super) async fn run(cx: &mut Context<'_>, read: ValueRead, key: &[u8]) -> Ou
     let hit = shown.await?.is_some();
     if !hit {
         read.show(None, || cache.moment(key), &mut cx.out);
+        cx.misses(key);
     }
     if read.counts_as_get() {
         cx.caller.worker.counters.count_get(hit);
@@ -271,7 +275,10 @@ pub(super) async fn mget(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
 pub(super) async fn exists(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     let mut found = 0;
     for key in argv.from(1) {
-        found += usize::from(cx.cache(key).contains(key).await?);
+        match cx.cache(key).contains(key).await? {
+            true => found += 1,
+            false => cx.misses(key),
+        }
         cx.rests_behind(key).await;
     }
     cx.out.count(found);
@@ -285,6 +292,9 @@ pub(super) async fn touch(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome 
         let hit = cx.cache(key).get_with(key, |_, _| ()).await?.is_some();
         cx.caller.worker.counters.count_touch(hit);
         found += usize::from(hit);
+        if !hit {
+            cx.misses(key);
+        }
         cx.rests_behind(key).await;
     }
     cx.out.count(found);

@@ -9,9 +9,9 @@ use super::queue::WatchedKeys;
 use super::read::{self, ValueRead};
 use super::write::{NO_ROOM, Outcome, Refusal};
 use super::{
-    acl, amend, bits, blocking, clients, cluster, config, connection, databases, docs, hashes,
-    hyperloglog, info, keys, latency, lifetimes, lists, scan, scripts, sets, slowlog, sort,
-    sorted_sets, strings, subscribe, transaction, turns,
+    acl, amend, bits, blocking, clients, cluster, config, connection, databases, docs, events,
+    hashes, hyperloglog, info, keys, latency, lifetimes, lists, scan, scripts, sets, slowlog, sort,
+    sorted_sets, strings, subscribe, tracking, transaction, turns,
 };
 use crate::channels::Kind;
 
@@ -84,6 +84,7 @@ pub(super) async fn run(
 ) -> Outcome {
     let renamed = databases::renamed(cx.space(), command, argv);
     let argv = renamed.as_ref().map_or(argv, |renamed| argv.with_names(renamed));
+    begins(cx, command, argv).await;
     if let Some(read) = ValueRead::of(command.does, argv) {
         return read::run(cx, read?, argv.get(1)).await;
     }
@@ -125,6 +126,26 @@ async fn of_collections(
         Group::List => lists::run(cx, does, argv).await,
         Group::Set => sets::run(cx, does, argv).await,
         _ => sorted_sets::run(cx, does, argv).await,
+    }
+}
+
+/// A request is about to run, whose keys are names in the cache: changes are of its kind, and a client that tracks is
+/// told of changes of what it reads.
+pub(super) async fn begins(cx: &mut Context<'_>, command: &Command, argv: Arguments<'_>) {
+    cx.client.event = events::of(command.does);
+    if cx.client.tracking.is_some() && command.has(flags::READONLY) {
+        remember(cx, command, argv).await;
+    }
+}
+
+/// A client that tracks is about to read the keys of a request. The keys of a script are those that it reads.
+async fn remember(cx: &Context<'_>, command: &Command, argv: Arguments<'_>) {
+    if command.group == super::command::Group::Scripting {
+        return;
+    }
+    for key in command.keys_of(argv) {
+        tracking::reads(cx.caller, cx.client, key);
+        cx.rests_behind(key).await;
     }
 }
 

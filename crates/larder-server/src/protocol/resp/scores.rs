@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::collection::{Edit, LOOKUPS_A_UNIT, amend, steps};
 use super::context::Context;
+use super::events;
 use super::number;
 use super::parse::Arguments;
 use super::write::{NO_FLOAT, Outcome, Refusal, SYNTAX};
@@ -112,6 +113,9 @@ pub(super) async fn add(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
         cx.caller.work.does(step.len() / LOOKUPS_A_UNIT);
         let score = |at| number::fraction(argv.get(at)).unwrap_or(0.0);
         let pairs: Vec<_> = step.step_by(2).map(|at| (argv.get(at + 1), score(at))).collect();
+        if words.increments {
+            cx.client.event = events::ZINCR;
+        }
         let added = amend::<SortedSet, _>(cx, argv.get(1), |set| words.add(set, &pairs)).await?;
         all.new += added.new;
         all.changed += added.changed;

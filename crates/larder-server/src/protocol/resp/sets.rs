@@ -3,6 +3,7 @@
 use super::collection::{Edit, LOOKUPS_A_UNIT, amend, copied, read, steps};
 use super::command::Does;
 use super::context::Context;
+use super::events;
 use super::parse::Arguments;
 use super::random::{self, Wanted};
 use super::set_algebra;
@@ -166,7 +167,9 @@ async fn transfer(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
         return Ok(());
     }
     // Adds first: without room for the member it stays where it is.
+    cx.client.event = events::SADD;
     amend::<Set, _>(cx, to, |set| Ok(with(set, &[member]))).await?;
+    cx.client.event = events::SREM;
     let moved = amend::<Set, _>(cx, from, |set| Ok(without(set, &[member]))).await?;
     cx.out.count(moved);
     Ok(())

@@ -3,6 +3,7 @@
 use super::collection::{Edit, LOOKUPS_A_UNIT, amend, copied, read, steps};
 use super::command::Does;
 use super::context::Context;
+use super::events;
 use super::number;
 use super::parse::Arguments;
 use super::random::{self, Wanted};
@@ -128,6 +129,7 @@ pub(super) async fn take(
     key: &[u8],
     (end, count): (End, usize),
 ) -> Result<Popped, Refusal> {
+    cx.client.event = if end == End::Lowest { events::ZPOPMIN } else { events::ZPOPMAX };
     amend::<SortedSet, _>(cx, key, |set| {
         let count = count.min(set.len());
         if count == 0 {

@@ -11,6 +11,7 @@ use super::expiry::{self, Unit};
 use super::parse::Arguments;
 use super::write::{Outcome, Refusal, SYNTAX};
 use crate::caller::Caller;
+use crate::keyspace::SET;
 
 /// The options of `SET`.
 #[derive(Debug, Default)]
@@ -76,11 +77,16 @@ impl<'a> SetWords<'a> {
 
 /// `SET` without options, if it needs no wait. Returns whether it is answered; if not, nothing has changed.
 pub(super) fn set_at_once(caller: &Caller, key: &[u8], value: &[u8], out: &mut Vec<u8>) -> bool {
+    let keyspace = &caller.worker.shared.keyspace;
+    if keyspace.wants_new() {
+        return false; // whether it is new is not known here
+    }
     let stored = caller.cache_for(key).set_at_once(key, value, SetOptions::default());
     let is_stored = matches!(stored, Ok(true));
     if is_stored {
         caller.work.does_bytes(value.len());
         caller.worker.counters.cmd_set.add(1);
+        caller.has_changed(key, &[SET]);
         // The same in both versions of the protocol.
         out.extend_from_slice(b"+OK\r\n");
     }

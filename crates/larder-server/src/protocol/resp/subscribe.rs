@@ -8,10 +8,11 @@ use super::context::{Context, no_room, unknown_subcommand, wrong_arity};
 use super::glob::{self, Matcher};
 use super::parse::Arguments;
 use super::subscriptions::Subscriptions;
+use super::tracking;
 use super::write::{Outcome, Refusal, Writer};
 use crate::answers::Answers;
 use crate::caller::Caller;
-use crate::channels::{Kind, Message};
+use crate::channels::{Kind, Mail, Message};
 
 /// Steps of a comparison with a pattern between two looks at the turn.
 const STEPS_A_LOOK: usize = 4096;
@@ -79,8 +80,10 @@ pub(super) async fn subscribe(cx: &mut Context<'_>, argv: Arguments<'_>, kind: K
             return Err(Refusal::Says("ERR the pattern is too long"));
         }
         let Context { caller, client, .. } = cx;
-        let subscriptions =
-            client.subscriptions.get_or_insert_with(|| Box::new(Subscriptions::new(caller)));
+        let Some(inbox) = client.opens_inbox(caller).cloned() else { return Err(no_room(caller)) };
+        let subscriptions = client
+            .subscriptions
+            .get_or_insert_with(|| Box::new(Subscriptions::new(caller, &inbox)));
         if !subscriptions.add(kind, name) {
             note(client);
             return Err(no_room(caller));
@@ -152,15 +155,27 @@ pub(super) async fn end_all(client: &mut Client) {
 
 /// Writes the messages that have come for the client.
 pub(super) async fn messages(client: &Client, caller: &Caller, answers: &mut Answers<'_>) {
-    let Some(subscriptions) = &client.subscriptions else { return };
-    while let Some(message) = subscriptions.inbox.take() {
-        // The client has unsubscribed before it was sent.
-        if !subscriptions.of(message.kind).contains(message.name()) {
-            continue;
-        }
+    let Some(inbox) = client.inbox() else { return };
+    while let Some(mail) = inbox.take() {
         answers.room().await;
+        let before = answers.bytes().len();
         let mut out = Writer::new(answers.bytes(), client.is_resp3);
-        let Message { kind, pattern, channel, payload } = &message;
+        match &mail {
+            Mail::Message(message) => write_message(client, message, &mut out),
+            Mail::Invalidated(told) => tracking::write_invalidated(client, told, &mut out),
+            Mail::RedirectionBroken(id) => tracking::write_broken(client, *id, &mut out),
+        }
+        caller.work.does(1);
+        caller.work.does_bytes(answers.bytes().len() - before);
+        caller.rests().await;
+    }
+}
+
+/// Writes a message, unless the client has unsubscribed before it was sent.
+fn write_message(client: &Client, message: &Message, out: &mut Writer<'_>) {
+    let Message { kind, pattern, channel, payload } = message;
+    let heard = client.subscriptions.as_ref().map(|it| it.of(*kind));
+    if heard.is_some_and(|names| names.contains(message.name())) {
         out.push(if pattern.is_some() { 4 } else { 3 });
         out.bulk(words(*kind).message);
         if let Some(pattern) = pattern {
@@ -168,9 +183,6 @@ pub(super) async fn messages(client: &Client, caller: &Caller, answers: &mut Ans
         }
         out.bulk(channel);
         out.bulk(payload);
-        caller.work.does(1);
-        caller.work.does_bytes(payload.len());
-        caller.rests().await;
     }
 }
 

@@ -17,7 +17,7 @@ const SUBSCRIPTION_BYTES: usize = 192;
 pub(super) struct Subscriptions {
     worker: Rc<Worker>,
     tenant: usize,
-    pub(super) inbox: Arc<Inbox>,
+    inbox: Arc<Inbox>,
     /// By kind.
     names: [BTreeSet<Box<[u8]>>; 3],
     kept: KeptBytes,
@@ -29,11 +29,11 @@ fn bytes(name: &[u8]) -> usize {
 
 impl Subscriptions {
     /// None yet.
-    pub(super) fn new(caller: &Caller) -> Self {
+    pub(super) fn new(caller: &Caller, inbox: &Arc<Inbox>) -> Self {
         Self {
             worker: Rc::clone(&caller.worker),
             tenant: caller.tenant.number,
-            inbox: Arc::new(Inbox::new(caller.id, caller.keep())),
+            inbox: Arc::clone(inbox),
             names: Default::default(),
             kept: caller.keep(),
         }

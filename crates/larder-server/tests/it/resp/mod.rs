@@ -10,11 +10,13 @@ mod keys;
 mod lines;
 mod lists;
 mod messages;
+mod notifications;
 mod scripts;
 mod sets;
 mod sort;
 mod sorted_sets;
 mod strings;
+mod tracking;
 mod transactions;
 
 use larder_server::Server;

@@ -99,6 +99,7 @@ impl Binary {
         answers.settle().await;
         let key = front_bytes.get(HEADER_BYTES + header.extras_bytes..).unwrap_or_default();
         if why != Status::AuthError && !key.is_empty() && header.replaces() {
+            let _touch = caller.touches(key);
             let _ = caller.cache_for(key).delete(key).await;
         }
         fail(answers, header, why);
@@ -135,6 +136,7 @@ async fn respond(
         if let BinaryRequest::Store { .. } = request
             && header.replaces()
         {
+            let _touch = caller.touches(packet.key);
             let _ = caller.cache_for(packet.key).delete(packet.key).await;
         }
         fail(answers, header, Status::Busy);

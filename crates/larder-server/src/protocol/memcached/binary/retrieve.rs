@@ -86,6 +86,7 @@ async fn touch(
     answers.settle().await;
     let cache = caller.cache_for(packet.key);
     let lifetime = Lifetime::new(exptime, cache.moment(packet.key).wall());
+    let changing = caller.touches(packet.key);
     let found = caller
         .watch(
             "gat",
@@ -96,6 +97,7 @@ async fn touch(
             })),
         )
         .await;
+    changing.ends(caller.id, &found);
     let is_hit = matches!(found, Ok(Some(_)));
     if how.value {
         caller.worker.counters.count_get(is_hit);

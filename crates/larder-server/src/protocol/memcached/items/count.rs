@@ -9,8 +9,12 @@ use larder::{Change, Error, SetOptions, Value};
 use super::ending::let_pass;
 use crate::caller::Caller;
 use crate::collections::ItemKind;
+use crate::keyspace::Event;
 use crate::protocol::memcached::lifetime::Lifetime;
 use crate::protocol::memcached::line::number;
+
+const UP: Event = Event::string("incrby");
+const DOWN: Event = Event::string("decrby");
 
 /// How a number changes.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +52,7 @@ pub(crate) async fn count(caller: &Caller, key: &[u8], how: Count) -> Result<Cou
     let version = how.version.unwrap_or_else(|| cache.draw_version(key));
     let now = cache.moment(key).now();
     let mut counting = Counting { how, version, now, ended: CountOutcome::NotFound };
+    let touch = caller.touches(key);
     let before = caller
         .watch(
             if how.up { "incr" } else { "decr" },
@@ -55,6 +60,12 @@ pub(crate) async fn count(caller: &Caller, key: &[u8], how: Count) -> Result<Cou
             pin!(cache.update(key, |there| counting.change(there))),
         )
         .await?;
+    match counting.ended {
+        CountOutcome::Number { .. } => {
+            touch.changed(caller.id, if how.up { &[UP] } else { &[DOWN] })
+        }
+        _ => touch.settles(),
+    }
     let counters = &caller.worker.counters;
     let (hits, misses) = match how.up {
         true => (&counters.incr_hits, &counters.incr_misses),

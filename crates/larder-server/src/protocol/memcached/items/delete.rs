@@ -8,6 +8,7 @@ use larder::{Change, Error, SetOptions};
 
 use super::ending::let_pass;
 use crate::caller::Caller;
+use crate::keyspace::{DEL, SET};
 use crate::protocol::memcached::lifetime::Lifetime;
 
 /// How an item is deleted.
@@ -42,6 +43,7 @@ pub(crate) async fn delete(
 ) -> Result<DeleteOutcome, Error> {
     let cache = caller.cache_for(key);
     let stays = how.invalidate || how.empty;
+    let touch = caller.touches(key);
     let deleted = if !stays && how.compare.is_none() {
         let was_there = caller.watch("delete", key, pin!(cache.delete(key))).await?;
         if was_there { DeleteOutcome::Deleted } else { DeleteOutcome::NotFound }
@@ -72,6 +74,10 @@ pub(crate) async fn delete(
         }
         ended
     };
+    match deleted {
+        DeleteOutcome::Deleted => touch.changed(caller.id, if stays { &[SET] } else { &[DEL] }),
+        _ => touch.settles(),
+    }
     let counters = &caller.worker.counters;
     match deleted {
         DeleteOutcome::Deleted if stays => {}

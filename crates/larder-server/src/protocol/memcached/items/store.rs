@@ -10,7 +10,10 @@ use larder::{Change, Error, SetOptions, Value};
 use super::ending::let_pass;
 use crate::caller::Caller;
 use crate::collections::ItemKind;
+use crate::keyspace::{EXPIRE, Event, SET};
 use crate::protocol::memcached::lifetime::Lifetime;
+
+const APPEND: Event = Event::string("append");
 
 /// How a new value relates to the existing one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,11 +78,15 @@ pub(crate) fn store_at_once(
         return false; // it has to pass first, or is refused
     }
     let how = Store::new(Mode::Set, flags, lifetime);
+    if caller.worker.shared.keyspace.wants_new() {
+        return false; // whether it is new is not known here
+    }
     let stored = caller.cache_for(key).set_at_once(key, value, how.options());
     let is_stored = matches!(stored, Ok(true));
     if is_stored {
         caller.work.does_bytes(value.len());
         caller.worker.counters.cmd_set.add(1);
+        caller.has_changed(key, &[SET]);
     }
     is_stored
 }
@@ -98,6 +105,7 @@ pub(crate) async fn store(
     let cache = caller.cache_for(key);
     let drawn = || how.wants_version.then(|| cache.draw_version(key));
     let how = Store { version: how.version.or_else(drawn), ..how };
+    let touch = caller.touches(key);
     let stored = if how.mode == Mode::Set && how.compare.is_none() {
         caller.watch("set", key, pin!(cache.set_with(key, value, how.options()))).await?;
         how.stored()
@@ -114,6 +122,10 @@ pub(crate) async fn store(
             .await?;
         storing.ended
     };
+    match stored {
+        StoreOutcome::Stored(_) => touch.changed(caller.id, how.events()),
+        _ => touch.settles(),
+    }
     if matches!(stored, StoreOutcome::Stored(_)) {
         let_pass(caller, how.lifetime).await;
     }
@@ -153,6 +165,15 @@ impl Store {
             Mode::Replace => "replace",
             Mode::Append => "append",
             Mode::Prepend => "prepend",
+        }
+    }
+
+    /// What subscribers of events are told.
+    fn events(&self) -> &'static [Event] {
+        match self.mode {
+            Mode::Append | Mode::Prepend => &[APPEND],
+            _ if self.lifetime.ttl().is_some() => &[SET, EXPIRE],
+            _ => &[SET],
         }
     }
 

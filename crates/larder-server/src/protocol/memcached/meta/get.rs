@@ -13,6 +13,7 @@ use super::request::{MetaRequest, parse};
 use crate::answers::{Answer, Answers, COPIED_MAX};
 use crate::caller::Caller;
 use crate::counters::Counters;
+use crate::keyspace::{EXPIRE, SET};
 use crate::protocol::memcached::items::{TOO_LATE, let_pass, server_error};
 use crate::protocol::memcached::lifetime::Lifetime;
 use crate::protocol::memcached::line::Words;
@@ -127,6 +128,7 @@ async fn change(request: &MetaRequest<'_>, caller: &Caller, answers: &mut Answer
     let lifetime = |exptime: Option<i64>| exptime.map(|exptime| Lifetime::new(exptime, wall));
     let (touch, vivify) = (lifetime(request.flags.touch), lifetime(request.flags.vivify));
     let version = vivify.map(|_| cache.draw_version(&request.key));
+    let changing = caller.touches(&request.key);
     let found = caller
         .watch(
             "mg",
@@ -142,6 +144,13 @@ async fn change(request: &MetaRequest<'_>, caller: &Caller, answers: &mut Answer
             })),
         )
         .await;
+    match &found {
+        Ok(Some(_)) if touch.is_some() => changing.changed(caller.id, &[EXPIRE]),
+        Ok(None) if vivify.is_some() => changing.changed(caller.id, &[SET]),
+        Ok(_) => changing.settles(),
+        // When it is dropped, copies of the value are invalid.
+        Err(_) => drop(changing),
+    }
     let is_hit = matches!(found, Ok(Some(_)));
     count(&caller.worker.counters, touch.is_some(), is_hit);
     let found = match (found, vivify) {

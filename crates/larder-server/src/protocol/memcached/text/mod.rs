@@ -23,6 +23,7 @@ use super::line::{self, Words, append_number};
 use super::meta;
 use crate::answers::Answers;
 use crate::caller::Caller;
+use crate::keyspace::EXPIRE;
 use crate::protocol::Step;
 
 /// Longest line, except lines that name many keys.
@@ -374,6 +375,8 @@ fn meta_at_once(caller: &mut Caller, input: &[u8], out: &mut Vec<u8>) -> Option<
 async fn refused(request: &TextRequest<'_>, caller: &Caller) {
     if request.replaces() {
         let (key, _) = request.key_and_quiet();
+        // When it is dropped, copies of the value are invalid.
+        let _touch = caller.touches(key);
         let _ = caller.cache_for(key).delete(key).await;
     }
 }
@@ -381,7 +384,13 @@ async fn refused(request: &TextRequest<'_>, caller: &Caller) {
 async fn touch(key: &[u8], exptime: i64, quiet: bool, caller: &Caller, answers: &mut Answers<'_>) {
     let cache = caller.cache_for(key);
     let lifetime = Lifetime::new(exptime, cache.moment(key).wall());
+    let changing = caller.touches(key);
     let touched = caller.watch("touch", key, pin!(cache.touch(key, lifetime.ttl()))).await;
+    match &touched {
+        Ok(true) => changing.changed(caller.id, &[EXPIRE]),
+        Ok(false) => changing.settles(),
+        Err(_) => drop(changing),
+    }
     let counters = &caller.worker.counters;
     counters.cmd_touch.add(1);
     say_unless(

@@ -250,6 +250,7 @@ impl RetrieveOptions {
     ) {
         answers.settle().await;
         let cache = caller.cache_for(key);
+        let changing = caller.touches(key);
         // A read error is a miss.
         let found = caller
             .watch(
@@ -260,9 +261,9 @@ impl RetrieveOptions {
                     None => Change::Keep,
                 })),
             )
-            .await
-            .ok()
-            .flatten();
+            .await;
+        changing.ends(caller.id, &found);
+        let found = found.ok().flatten();
         caller.worker.counters.count_get(found.is_some());
         caller.worker.counters.count_touch(found.is_some());
         if let Some(value) = found {

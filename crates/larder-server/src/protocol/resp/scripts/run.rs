@@ -274,6 +274,7 @@ impl Course<'_> {
 async fn call(cx: &mut Context<'_>, command: &'static Command, said: Arguments<'_>) -> Outcome {
     let renamed = databases::renamed(cx.space(), command, said);
     let argv = renamed.as_ref().map_or(said, |renamed| said.with_names(renamed));
+    run::begins(cx, command, argv).await;
     match command.does {
         Does::Incr | Does::Decr | Does::Incrby | Does::Decrby => {
             Box::pin(amend::count(cx, argv, command.does)).await

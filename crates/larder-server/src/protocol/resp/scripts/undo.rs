@@ -11,6 +11,7 @@ use larder_script::Running;
 use super::super::expiry;
 use super::super::turns::Turns;
 use crate::caller::Caller;
+use crate::keyspace::Keyspace;
 use crate::tenant::Tenant;
 use crate::worker::{Turn, Worker};
 
@@ -52,7 +53,7 @@ impl UndoList {
     /// Puts all values back, the last that was written first. What is left stays on the list.
     async fn undo(&mut self) {
         while let Some(last) = self.before.last() {
-            if let Err(error) = last.put_back().await {
+            if let Err(error) = last.put_back(&self.worker.shared.keyspace).await {
                 tracing::warn!(%error, "a key that a stopped script has written could not be put back");
             }
             self.before.pop();
@@ -71,9 +72,11 @@ impl Before {
 }
 
 impl KeyBefore {
-    async fn put_back(&self) -> Result<(), larder::Error> {
+    async fn put_back(&self, keyspace: &Arc<Keyspace>) -> Result<(), larder::Error> {
         let Self { tenant, key, value } = self;
         let cache = tenant.calls();
+        // When it is dropped, the clients that track are told of the key, whatever came of this.
+        let _touch = keyspace.touches(tenant, key);
         let (bytes, meta) = match value {
             Before::Nothing => return cache.delete(key).await.map(drop),
             Before::Copy(bytes, meta) => (&**bytes, *meta),
