@@ -4,7 +4,7 @@
 use std::fmt::Display;
 
 /// Text in an error, and the name of the option, with `--` or in `larder.toml`. Longer ones come first.
-const WORDS: [(&str, &str); 29] = [
+const WORDS: [(&str, &str); 30] = [
     // Remedies.
     (
         "set start_empty, or erase its first",

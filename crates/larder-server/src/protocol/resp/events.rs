@@ -92,6 +92,7 @@ pub(super) fn of(does: Does) -> Event {
         Does::Lset => list("lset"),
         Does::Lrem => list("lrem"),
         Does::Ltrim => list("ltrim"),
+        Does::Sort => list("sortstore"),
         Does::Sadd => SADD,
         Does::Srem => SREM,
         Does::Spop => set("spop"),
