@@ -110,7 +110,8 @@ impl Follower {
     /// Whether a change by this connection is told to it.
     pub(super) fn hears_of(&self, writer: Option<u64>) -> bool {
         let state = self.lock();
-        !state.has_ended && !(state.options.is_noloop && writer == Some(self.id))
+        let is_own = state.options.is_noloop && writer == Some(self.id);
+        !(state.has_ended || is_own)
     }
 
     /// Tells it that these keys have changed; `None`: all.

@@ -10,7 +10,8 @@ use super::follower::Follower;
 type Prefix = (usize, Box<[u8]>);
 type Followers = Vec<Arc<Follower>>;
 /// The clients of a prefix, and the keys that have changed below it.
-type Told = (Followers, Vec<Box<[u8]>>);
+type Told = (Followers, ChangedKeys);
+type ChangedKeys = Vec<Box<[u8]>>;
 
 /// The prefixes of all clients.
 #[derive(Default)]
@@ -76,7 +77,7 @@ impl FollowedPrefixes {
         owner: impl Fn(&[u8]) -> Option<usize>,
     ) -> Vec<Told> {
         let state = self.lock();
-        let mut found: BTreeMap<&Prefix, (&Followers, Vec<Box<[u8]>>)> = BTreeMap::new();
+        let mut found: BTreeMap<&Prefix, (&Followers, ChangedKeys)> = BTreeMap::new();
         for (tenant, key) in keys {
             let is_reached = *tenant != 0 && owner(key) == Some(*tenant);
             let readers = std::iter::once(*tenant).chain(is_reached.then_some(0));
@@ -91,7 +92,7 @@ impl FollowedPrefixes {
                 }
             }
         }
-        let told = |(followers, mut keys): (&Followers, Vec<Box<[u8]>>)| {
+        let told = |(followers, mut keys): (&Followers, ChangedKeys)| {
             keys.sort_unstable();
             keys.dedup();
             (followers.clone(), keys)

@@ -19,6 +19,9 @@ struct Entry {
     followers: Vec<Arc<Follower>>,
 }
 
+/// A key that the table has forgotten, and the clients that remembered it.
+type DroppedKey = (Arc<[u8]>, Vec<Arc<Follower>>);
+
 /// A part of the table of a tenant.
 #[derive(Default)]
 pub(super) struct Part {
@@ -129,7 +132,7 @@ impl Table {
     }
 
     /// Forgets a random key, and returns it with its clients.
-    pub(super) fn drop_one(&self) -> Option<(Arc<[u8]>, Vec<Arc<Follower>>)> {
+    pub(super) fn drop_one(&self) -> Option<DroppedKey> {
         let parts = self.tenants.len() * PARTS;
         let first = fastrand::usize(..parts.max(1));
         for at in (first..parts).chain(0..first) {
