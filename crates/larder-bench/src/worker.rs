@@ -367,7 +367,9 @@ impl<'a> Worker<'a> {
 
     fn set_what_the_backend_has_answered(&mut self, now_ns: u64) -> Result<(), Error> {
         let value = (self.task.values, self.task.version);
-        while let Some((_, number, ask)) = self.at_backend.pop_front_if(|(at, ..)| *at <= now_ns) {
+        while self.at_backend.front().is_some_and(|(at_ns, ..)| *at_ns <= now_ns)
+            && let Some((_, number, ask)) = self.at_backend.pop_front()
+        {
             self.waiting[number] -= 1;
             let set = KeyRequest { op: larder_workload::Op::Set, ..ask };
             self.connections[number].ask(self.task.target, &[set], now_ns, value);
