@@ -84,7 +84,7 @@ fn keys_are_stored_as_slowly_as_wished() {
     let slow = Load { fill_rate: Some(keys as f64 * 2.0), ..load() };
     fill(&server.target(), &slow, &Progress::default()).unwrap();
     assert!(begun.elapsed() > Duration::from_millis(300), "half a second: {:?}", begun.elapsed());
-    assert_eq!(server.stored(), keys as usize);
+    assert_eq!(u64::try_from(server.stored()).unwrap(), keys);
 }
 
 #[test]

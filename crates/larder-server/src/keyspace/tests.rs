@@ -35,7 +35,7 @@ fn a_key_is_forgotten_by_all_when_it_changes() {
 fn what_is_charged_is_given_back() {
     let account = Arc::new(Account::new(16 << 20, 1));
     let (table, one, other) = (Table::new(1), follower(&account, 1), follower(&account, 2));
-    let key = |number: u32| number.to_be_bytes();
+    let key = |number: u32| number.to_le_bytes();
     for number in 0..1000 {
         assert!(table.remember(0, &key(number), &one) && table.remember(0, &key(number), &other));
     }
