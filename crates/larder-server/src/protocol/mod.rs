@@ -17,8 +17,9 @@ pub(crate) trait Protocol: 'static {
     async fn step(&mut self, caller: &mut Caller, input: &[u8], answers: &mut Answers<'_>) -> Step;
 
     /// Answers the first request in `input`, or a part of it, without a future, if it needs no wait (it reads what
-    /// DRAM has, or what is nowhere, or stores a value) and nothing keeps it from beginning. Returns the number of bytes that are answered. On 0 nothing was done, and
-    /// [`Protocol::step`] is to look at the same bytes. All earlier answers are in `out`.
+    /// DRAM has, or what is nowhere, or stores a value) and nothing keeps it from beginning. Returns the number of
+    /// bytes that are answered. On 0 nothing was done, and [`Protocol::step`] is to look at the same bytes. All earlier
+    /// answers are in `out`.
     fn at_once(&mut self, caller: &mut Caller, input: &[u8], out: &mut Vec<u8>) -> usize;
 
     /// The inbox of the connection, if messages can come without a request.

@@ -34,6 +34,7 @@
 //! | `core`, `gate` | the tiers with their locks, and the calls inside |
 //! | `budget`, `lending`, `memory` | memory budgets |
 
+mod at_once;
 mod budget;
 mod change;
 mod close;

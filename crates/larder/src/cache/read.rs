@@ -400,52 +400,6 @@ impl Larder {
         Ok(found.map(|value| value.look_with(look)))
     }
 
-    /// Whether `key` certainly has no value, as far as that can be told without any wait. `true` counts as a look-up that
-    /// misses; `false` gives no answer, and is not counted. For a loop that has got no answer from
-    /// [`Larder::get_at_once_with`].
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidInput`] for an invalid key.
-    ///
-    /// ```
-    /// # use larder::{Larder, RealClock, block_on};
-    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
-    /// block_on(cache.set(b"bread", b"rye", None))?;
-    /// assert!(!cache.misses_at_once(b"bread")? && cache.misses_at_once(b"cake")?);
-    /// # Ok::<(), larder::Error>(())
-    /// ```
-    ///
-    /// [`ErrorKind::InvalidInput`]: crate::ErrorKind::InvalidInput
-    pub fn misses_at_once(&self, key: &[u8]) -> Result<bool, Error> {
-        check_key(key)?;
-        let core = &*self.core;
-        if core.gate.is_closed() {
-            return Ok(false); // the slow path returns the error
-        }
-        let (hash, begun) = (self.hasher.hash(key), self.stopwatch.begin());
-        let misses = match &core.flash {
-            None => {
-                let found = core.dram.get_prefer_lock_free(hash, key, || core.now_ms());
-                matches!(found, Lookup::Absent)
-            }
-            // In the order of `Larder::find`, which looks again under the key's lock if the key may have been changed.
-            Some(flash) => {
-                let seen = core.changes_so_far(hash);
-                let is_nowhere = !core.dram.holds(hash) && !flash.may_answer(hash);
-                let misses = is_nowhere && !core.may_have_changed(hash, seen);
-                if misses {
-                    flash.asked(hash);
-                }
-                misses
-            }
-        };
-        if misses {
-            core.counters.gets.add(1);
-            self.note_get(begun, None);
-        }
-        Ok(misses)
-    }
-
     /// Calls `look` with the value of `key`, without counting a use: the value is not marked as found, stays in its
     /// tier, and appears in no statistics. For questions about an item. `None` is a miss.
     ///

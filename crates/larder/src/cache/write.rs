@@ -71,69 +71,6 @@ impl Larder {
         stored
     }
 
-    /// As [`Larder::set_with`], without any wait. `false`: nothing has changed, because something has to be waited for
-    /// (room in DRAM, the lock of the key, a write that voids an older value on flash); call [`Larder::set_with`] then.
-    /// This is for a loop that does what it can at once, and starts the rest concurrently.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidInput`] for an invalid key.
-    ///
-    /// ```
-    /// # use larder::{Larder, RealClock, SetOptions, block_on};
-    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
-    /// assert!(cache.set_at_once(b"bread", b"rye", SetOptions::default())?);
-    /// assert_eq!(cache.get_at_once_with(b"bread", |value, _| value.len())?, Some(3));
-    /// # Ok::<(), larder::Error>(())
-    /// ```
-    ///
-    /// [`ErrorKind::InvalidInput`]: crate::ErrorKind::InvalidInput
-    pub fn set_at_once(
-        &self,
-        key: &[u8],
-        value: &[u8],
-        options: SetOptions,
-    ) -> Result<bool, Error> {
-        check_key(key)?;
-        let begun = self.stopwatch.begin();
-        let stored = self.try_to_set(key, value, options).is_some();
-        if stored {
-            self.core.counters.sets.add(1);
-            self.stopwatch.end(begun, TimedCall::Set);
-            self.core.counters.removals.tell();
-        }
-        Ok(stored)
-    }
-
-    /// `None`: nothing has changed.
-    fn try_to_set(&self, key: &[u8], value: &[u8], options: SetOptions) -> Option<()> {
-        let core = &*self.core;
-        if check_value(value).is_err() || !self.demoter.needs_no_help() {
-            return None;
-        }
-        let hash = self.hasher.hash(key);
-        let item = self.items.item(hash, key, value, options);
-        if !core.stays_in_dram(&item) {
-            return None;
-        }
-        let supersede = |there: Option<&ItemView<'_>>| self.supersede(hash, key, there);
-        let Some(flash) = &core.flash else {
-            // The slow path returns the error of a closed cache.
-            core.gate.check().ok()?;
-            core.dram.insert(&item, &*core.clock, &supersede).ok()?;
-            self.demoter.note_brought(item.object_bytes());
-            return Some(());
-        };
-        core.check_reentry().ok()?;
-        let _inside = core.gate.try_enter()?;
-        let _key_lock = core.try_lock_key(hash)?;
-        if flash.has_to_void(hash) {
-            return None;
-        }
-        core.dram.insert(&item, &*core.clock, &supersede).ok()?;
-        self.demoter.note_brought(item.object_bytes());
-        Some(())
-    }
-
     /// [`Larder::set_with`], for a valid key.
     async fn store(&self, key: &[u8], value: &[u8], options: SetOptions) -> Result<(), Error> {
         let hash = self.hasher.hash(key);

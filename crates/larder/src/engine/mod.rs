@@ -255,8 +255,8 @@ pub(crate) trait Engine {
     /// If that cannot be recorded; then a crash may bring the old object back.
     async fn invalidate(&self, hash: KeyHash) -> Result<InvalidateOutcome, Error>;
 
-    /// Whether [`Engine::invalidate`] may have something to do. Costs no I/O; "no" is certain while the caller holds the
-    /// key's lock.
+    /// Whether [`Engine::invalidate`] may have something to do. Costs no I/O; "no" is certain while the caller holds
+    /// the key's lock.
     fn has_to_void(&self, _hash: KeyHash) -> bool {
         true
     }

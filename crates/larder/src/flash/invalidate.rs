@@ -47,8 +47,8 @@ impl Flash {
         Ok(())
     }
 
-    /// Whether [`Flash::invalidate`] may have something to do for this hash. Costs no I/O; "no" is certain while the caller
-    /// holds the key's lock.
+    /// Whether [`Flash::invalidate`] may have something to do for this hash. Costs no I/O; "no" is certain while the
+    /// caller holds the key's lock.
     pub(crate) fn has_to_void(&self, hash: KeyHash) -> bool {
         self.tombstones.as_ref().is_some_and(|tombstones| {
             self.engines.iter().any(|any| call!(any, has_to_void(hash))) || !tombstones.is_trusted()

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::queue::{Transaction, WatchedKeys};
 use super::subscriptions::Subscriptions;
-use super::tracking::Tracking;
+use super::tracked::Tracking;
 use super::waiting::Waiting;
 use crate::answers::Answers;
 use crate::caller::Caller;

@@ -3,18 +3,14 @@
 use larder::Change;
 use larder_net::sockets::yield_now;
 
-use super::command::{Command, Does, Group};
 use super::context::{Context, gone};
 use super::events;
+use super::key_names::{SAME, database, name_in};
 use super::keys;
-use super::number;
-use super::parse::{Arguments, RenamedKeys};
+use super::parse::Arguments;
 use super::scan;
 use super::write::{NO_INTEGER, Outcome, Refusal, SYNTAX};
 use crate::databases::{DatabaseIndex, KeySpace};
-
-const OUT_OF_RANGE: Refusal = Refusal::Says("ERR DB index is out of range");
-pub(super) const SAME: Refusal = Refusal::Says("ERR source and destination objects are the same");
 
 /// Items that a flush or a count looks at together.
 const PAGE_ITEMS: usize = 64;
@@ -22,32 +18,6 @@ const PAGE_ITEMS: usize = 64;
 const SAMPLE_PAGES: usize = 128;
 /// A tenant with at most this number of items is counted to the last, any other by a sample of about that size.
 const SAMPLE_ITEMS: u64 = 2048;
-
-/// The request with the names that its keys have in the cache. `None`: they are those that the client says. The keys
-/// of a script keep theirs, because each request that it makes comes here too.
-pub(super) fn renamed(
-    space: KeySpace,
-    command: &Command,
-    argv: Arguments<'_>,
-) -> Option<RenamedKeys> {
-    if command.group == Group::Scripting {
-        return None;
-    }
-    let of_memory = (command.does == Does::Memory && argv.len() > 2).then_some(2);
-    let places = command.key_places_of(argv).chain(of_memory);
-    argv.renamed(places, |key, out| {
-        let renames = space.renames(key);
-        if renames {
-            space.append_name(key, out);
-        }
-        renames
-    })
-}
-
-/// An argument that names a database.
-fn database(argument: &[u8], wrong: Refusal) -> Result<DatabaseIndex, Refusal> {
-    DatabaseIndex::of(number::integer(argument).ok_or(wrong)?).ok_or(OUT_OF_RANGE)
-}
 
 /// `SELECT`.
 pub(super) fn select(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
@@ -101,20 +71,6 @@ pub(super) async fn move_key(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outco
     }
     cx.out.integer(i64::from(moved));
     Ok(())
-}
-
-/// The name in another database of the key that has this name in the client's.
-pub(super) fn name_in(cx: &Context<'_>, target: DatabaseIndex, name: &[u8]) -> Vec<u8> {
-    let databases = &cx.caller.tenant.databases;
-    databases.uses(target);
-    let mut to = Vec::with_capacity(name.len() + 4);
-    databases.space(target).append_name(crate::databases::key_in(name), &mut to);
-    to
-}
-
-/// The database that the option `DB` of `COPY` names.
-pub(super) fn option(argument: &[u8]) -> Result<DatabaseIndex, Refusal> {
-    database(argument, NO_INTEGER)
 }
 
 /// `FLUSHDB`. If other databases may have keys, the keys of this one are removed one by one.

@@ -5,9 +5,9 @@ use larder::{Change, SetOptions, Value};
 use super::collection::{DAMAGED, is_string};
 use super::command::Does;
 use super::context::{Context, gone, unknown_subcommand, wrong_arity};
-use super::databases;
 use super::events;
 use super::expiry;
+use super::key_names;
 use super::number;
 use super::parse::Arguments;
 use super::write::{NO_INTEGER, NO_SUCH_KEY, Outcome, Refusal, SYNTAX};
@@ -72,19 +72,19 @@ pub(super) async fn copy(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
         match &*argv.get(at).to_ascii_uppercase() {
             b"REPLACE" => replaces = true,
             b"DB" if at + 1 < argv.len() => {
-                target = Some(databases::option(argv.get(at + 1))?);
+                target = Some(key_names::option(argv.get(at + 1))?);
                 at += 1;
             }
             _ => return Err(SYNTAX),
         }
         at += 1;
     }
-    let in_target = target.map(|target| databases::name_in(cx, target, to));
+    let in_target = target.map(|target| key_names::name_in(cx, target, to));
     if let Some(name) = &in_target {
         to = name;
     }
     if from == to {
-        return Err(databases::SAME);
+        return Err(key_names::SAME);
     }
     let copied = match cx.cache(from).get(from).await? {
         Some(value) => put(cx, (from, to), &value, replaces).await?,

@@ -27,6 +27,7 @@ mod hashes;
 mod hyperloglog;
 mod info;
 mod inline;
+mod key_names;
 mod keys;
 mod latency;
 mod lifetimes;
@@ -54,6 +55,8 @@ mod strings;
 mod subscribe;
 mod subscriptions;
 mod table;
+mod timing;
+mod tracked;
 mod tracking;
 mod transaction;
 mod turns;
@@ -70,12 +73,11 @@ use self::command::{Command, Does, Group, flags};
 use self::context::Context;
 use self::parse::{Arguments, DiscardProgress, Limits, ParseOutcome, Parser, Swallow};
 use self::read::ValueRead;
-use self::write::{OVER_LIMIT, Outcome, Refusal, TOO_LONG, Writer};
+use self::write::{OVER_LIMIT, Refusal, TOO_LONG, Writer};
 use super::{Protocol, Step};
 use crate::answers::Answers;
 use crate::caller::Caller;
 use crate::channels::Inbox;
-use crate::config::SlotMap;
 use crate::work::STEPS_A_UNIT;
 
 /// Number of commands.
@@ -357,7 +359,7 @@ impl Resp {
         }
         let mut found = admitted(caller, argv);
         if let (Ok(command), Some(map)) = (&found, &caller.worker.shared.config.cluster)
-            && let Err(refusal) = check_slots(map, command.1.keys_of(argv), caller).await
+            && let Err(refusal) = slots::check(map, command.1.keys_of(argv), caller).await
         {
             found = Err(rejected(caller, command.0, refusal));
         }
@@ -439,25 +441,6 @@ fn admitted(caller: &Caller, argv: Arguments<'_>) -> Result<(usize, &'static Com
     Ok((at, command))
 }
 
-/// Why a server with this map does not serve these keys, if it does not. Yields between two keys.
-async fn check_slots<'k>(
-    map: &SlotMap,
-    keys: impl Iterator<Item = &'k [u8]>,
-    caller: &Caller,
-) -> Outcome {
-    let mut first = None;
-    for key in keys {
-        let slot = slots::slot(key);
-        if *first.get_or_insert(slot) != slot {
-            return Err(Refusal::Says("CROSSSLOT Keys in request don't hash to the same slot"));
-        }
-        caller.work.does(1);
-        caller.work.does_bytes(key.len());
-        caller.rests().await;
-    }
-    first.map_or(Ok(()), |slot| slots::serves(map, slot))
-}
-
 /// Counts a refusal of the command at this index of the table.
 fn rejected(caller: &Caller, at: usize, refusal: Refusal) -> Refusal {
     if let Some(calls) = caller.worker.shared.resp.calls(caller.worker.number, at) {
@@ -483,6 +466,24 @@ fn unknown(argv: Arguments<'_>) -> Refusal {
     Refusal::Said(text)
 }
 
+/// Answers a request that reads the values of its keys, each by itself.
+async fn answer_reads(
+    (read, command): (ValueRead, &'static Command),
+    argv: Arguments<'_>,
+    (caller, client): (&mut Caller, &mut Client),
+    answers: &mut Answers<'_>,
+) {
+    let keys = if command.does == Does::Mget { argv.len() } else { 2 };
+    let space = caller.tenant.databases.space(client.database());
+    let renamed = key_names::renamed(space, command, argv);
+    let argv = renamed.as_ref().map_or(argv, |renamed| argv.with_names(renamed));
+    for key in argv.from(1).take(keys - 1) {
+        tracking::reads(caller, client, key);
+        read::answer(read, (caller, client), key, answers).await;
+    }
+    tracking::request_ends(client, command);
+}
+
 /// Answers a request that was admitted.
 async fn answer(
     (at, command): (usize, &'static Command),
@@ -504,15 +505,7 @@ async fn answer(
             if let Some(calls) = caller.worker.shared.resp.calls(caller.worker.number, at) {
                 calls.calls.add(1);
             }
-            let keys = if command.does == Does::Mget { argv.len() } else { 2 };
-            let space = caller.tenant.databases.space(client.database());
-            let renamed = databases::renamed(space, command, argv);
-            let argv = renamed.as_ref().map_or(argv, |renamed| argv.with_names(renamed));
-            for key in argv.from(1).take(keys - 1) {
-                tracking::reads(caller, client, key);
-                read::answer(read, (caller, client), key, answers).await;
-            }
-            tracking::request_ends(client, command);
+            answer_reads((read, command), argv, (caller, client), answers).await;
             return;
         }
     }
@@ -546,7 +539,7 @@ async fn answer(
     // The refusal is written as well.
     let _ = if command.group == Group::Scripting {
         // A future of its own, which is shorter than that of all other commands.
-        let timing = run::Timing::begins(&cx);
+        let timing = timing::Timing::begins(&cx);
         let done = Box::pin(run::of_scripts(&mut cx, command.does, argv, false)).await;
         timing.ends(&mut cx, (at, command), argv, done)
     } else {

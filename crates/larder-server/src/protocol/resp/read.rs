@@ -137,7 +137,8 @@ pub(super) async fn answer(
     }
 }
 
-/// Answers if the value is in DRAM and short enough to be copied, or if it is certainly nowhere. Returns whether it did.
+/// Answers if the value is in DRAM and short enough to be copied, or if it is certainly nowhere. Returns whether it
+/// did.
 pub(super) fn at_once(
     read: ValueRead,
     (caller, client): (&Caller, &Client),

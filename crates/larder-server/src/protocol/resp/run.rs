@@ -1,17 +1,19 @@
 //! Runs a request.
 
-use std::time::{Duration, Instant};
+use std::future::Future;
+use std::pin::Pin;
 
 use super::command::{Command, Does, Group, flags};
 use super::context::{Context, unknown_subcommand};
 use super::parse::{Arguments, OwnedArguments};
 use super::queue::WatchedKeys;
 use super::read::{self, ValueRead};
+use super::timing::Timing;
 use super::write::{NO_ROOM, Outcome, Refusal};
 use super::{
     acl, amend, bits, blocking, clients, cluster, config, connection, databases, docs, events,
-    hashes, hyperloglog, info, keys, latency, lifetimes, lists, scan, scripts, sets, slowlog, sort,
-    sorted_sets, strings, subscribe, tracking, transaction, turns,
+    hashes, hyperloglog, info, key_names, keys, latency, lifetimes, lists, scan, scripts, sets,
+    slowlog, sort, sorted_sets, strings, subscribe, tracking, transaction, turns,
 };
 use crate::channels::Kind;
 
@@ -28,61 +30,13 @@ pub(super) async fn timed(
     timing.ends(cx, command, argv, done)
 }
 
-/// A request that runs.
-pub(super) struct Timing {
-    begun: Instant,
-    /// Bytes in the buffer for its answer.
-    before: usize,
-}
-
-impl Timing {
-    pub(super) fn begins(cx: &Context<'_>) -> Self {
-        Self { begun: Instant::now(), before: cx.out.len() }
-    }
-
-    /// Writes the refusal if there is one, counts the request, and logs it if it was slow.
-    pub(super) fn ends(
-        self,
-        cx: &mut Context<'_>,
-        (at, command): (usize, &'static Command),
-        argv: Arguments<'_>,
-        done: Outcome,
-    ) -> Outcome {
-        if let Err(refusal) = &done {
-            cx.out.back_to(self.before);
-            cx.out.refusal(refusal);
-        }
-        let took = self.begun.elapsed();
-        if let Some(listed) = &cx.client.listed {
-            listed.is_seen();
-        }
-        if let Some(calls) = cx.board().calls(cx.caller.worker.number, at) {
-            calls.calls.add(1);
-            calls.micros.add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
-            calls.failed.add(u64::from(done.is_err()));
-        }
-        // The requests within EXEC are logged by themselves, and AUTH has a password.
-        let is_told = !matches!(command.does, Does::Exec | Does::Auth | Does::Hello);
-        if is_told && cx.caller.worker.shared.slow_log.wants(took) {
-            let key = command.keys_of(argv).next().unwrap_or_default();
-            cx.caller.note_slow(took, command.name, key);
-        }
-        if is_told && cx.board().slow.wants(took) {
-            let name = cx.client.listed.as_ref().map(|it| it.words().name).unwrap_or_default();
-            let (tenant, peer) = (cx.caller.tenant.number, cx.caller.peer.to_string());
-            cx.board().slow.add(tenant, took, (argv.len(), argv.from(0)), peer, name);
-        }
-        done
-    }
-}
-
-pub(super) async fn run(
+async fn run(
     cx: &mut Context<'_>,
     command: &'static Command,
     argv: Arguments<'_>,
     has_turn: bool,
 ) -> Outcome {
-    let renamed = databases::renamed(cx.space(), command, argv);
+    let renamed = key_names::renamed(cx.space(), command, argv);
     let argv = renamed.as_ref().map_or(argv, |renamed| argv.with_names(renamed));
     begins(cx, command, argv).await;
     if let Some(read) = ValueRead::of(command.does, argv) {
@@ -131,7 +85,7 @@ async fn of_collections(
 
 /// A request is about to run, whose keys are names in the cache: changes are of its kind, and a client that tracks is
 /// told of changes of what it reads.
-pub(super) async fn begins(cx: &mut Context<'_>, command: &Command, argv: Arguments<'_>) {
+async fn begins(cx: &mut Context<'_>, command: &Command, argv: Arguments<'_>) {
     cx.client.event = events::of(command.does);
     if cx.client.tracking.is_some() && command.has(flags::READONLY) {
         remember(cx, command, argv).await;
@@ -211,12 +165,45 @@ pub(super) async fn of_scripts(
         Does::Function => function(cx, argv),
         _ => {
             let database = cx.client.database();
-            let done = scripts::eval(cx, does, argv, has_turn).await;
+            let done = scripts::eval(cx, (does, of_script), argv, has_turn).await;
             // A script that selects another does so for itself.
             cx.client.selects(database);
             done
         }
     }
+}
+
+/// Runs a request of a script. The futures of commands are long: those that scripts send most have their own boxes,
+/// which are copied faster than one for all.
+fn of_script<'c>(
+    cx: &'c mut Context<'_>,
+    command: &'static Command,
+    said: Arguments<'c>,
+) -> Pin<Box<dyn Future<Output = Outcome> + 'c>> {
+    Box::pin(async move {
+        let renamed = key_names::renamed(cx.space(), command, said);
+        let argv = renamed.as_ref().map_or(said, |renamed| said.with_names(renamed));
+        begins(cx, command, argv).await;
+        match command.does {
+            Does::Incr | Does::Decr | Does::Incrby | Does::Decrby => {
+                Box::pin(amend::count(cx, argv, command.does)).await
+            }
+            Does::Del => Box::pin(keys::del(cx, argv)).await,
+            Does::Expire | Does::Pexpire | Does::Expireat | Does::Pexpireat => {
+                Box::pin(lifetimes::expire(cx, argv, command.does)).await
+            }
+            Does::Set => Box::pin(strings::set(cx, argv)).await,
+            does => {
+                // What is in DRAM is the same in both versions of the protocol.
+                if let Some(Ok(read)) = ValueRead::of(does, argv)
+                    && read::at_once(read, (cx.caller, cx.client), argv.get(1), cx.out.buffer())
+                {
+                    return Ok(());
+                }
+                Box::pin(run(cx, command, said, true)).await
+            }
+        }
+    })
 }
 
 /// Connections, transactions, the server.
@@ -274,14 +261,7 @@ async fn of_server(cx: &mut Context<'_>, does: Does, argv: Arguments<'_>) -> Out
 /// The time of the clock in which lifetimes are given.
 fn time(cx: &mut Context<'_>) {
     let now = cx.wall(b"");
-    write_time(cx, now);
-}
-
-/// Writes the answer of `TIME`.
-pub(super) fn write_time(cx: &mut Context<'_>, now: Duration) {
-    cx.out.array(2);
-    cx.out.bulk(now.as_secs().to_string());
-    cx.out.bulk(now.subsec_micros().to_string());
+    cx.out.time(now);
 }
 
 fn role(cx: &mut Context<'_>) {

@@ -5,6 +5,7 @@ use std::fmt;
 use crc_fast::CrcAlgorithm;
 
 use super::write::{Outcome, Refusal};
+use crate::caller::Caller;
 use crate::config::{SLOTS, SlotMap, SlotNode};
 
 /// Why this server does not serve a slot, if it does not.
@@ -16,6 +17,25 @@ pub(super) fn serves(map: &SlotMap, slot: u16) -> Outcome {
         }
         None => Err(Refusal::Says("CLUSTERDOWN Hash slot not served")),
     }
+}
+
+/// Why a server with this map does not serve these keys, if it does not. Yields between two keys.
+pub(super) async fn check<'k>(
+    map: &SlotMap,
+    keys: impl Iterator<Item = &'k [u8]>,
+    caller: &Caller,
+) -> Outcome {
+    let mut first = None;
+    for key in keys {
+        let slot = slot(key);
+        if *first.get_or_insert(slot) != slot {
+            return Err(Refusal::Says("CROSSSLOT Keys in request don't hash to the same slot"));
+        }
+        caller.work.does(1);
+        caller.work.does_bytes(key.len());
+        caller.rests().await;
+    }
+    first.map_or(Ok(()), |slot| serves(map, slot))
 }
 
 /// An identifier of a server for clients. It is the same at every server and after every start.

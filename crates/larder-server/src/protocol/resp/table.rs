@@ -90,7 +90,7 @@ pub(super) static TABLE: &[Command] = table! {
     "eval" Eval -3 S, SECOND_COUNTED Scripting "2.6.0" "Runs a script.";
     "eval_ro" EvalRo -3 S, SECOND_COUNTED Scripting "7.0.0" "Runs a script that only reads.";
     "evalsha" Evalsha -3 S, SECOND_COUNTED Scripting "2.6.0" "Runs a script that is known by its SHA1.";
-    "evalsha_ro" EvalshaRo -3 S, SECOND_COUNTED Scripting "7.0.0" "Runs a script that is known by its SHA1 and only reads.";
+    "evalsha_ro" EvalshaRo -3 S, SECOND_COUNTED Scripting "7.0.0" "Runs a script that is known by its SHA1, to read.";
     "exec" Exec 1 NOSCRIPT | LOADING | STALE, NO_KEYS Transactions "1.2.0" "Does what a transaction has collected.";
     "exists" Exists -2 RF, ALL Generic "1.0.0" "How many of these keys have a value.";
     "expire" Expire -3 WF, ONE Generic "1.0.0" "Sets how many seconds a value lives.";

@@ -12,37 +12,16 @@ use super::command::{Command, Does};
 use super::context::{Context, no_room, shown};
 use super::number;
 use super::parse::Arguments;
+use super::tracked::{Mode, Tracking};
 use super::write::{NO_INTEGER, Outcome, Refusal, SYNTAX, Writer};
 use crate::caller::Caller;
 use crate::channels::{Invalidated, Mail};
-use crate::keyspace::{Follower, FollowerOptions, Keyspace, Redirection};
+use crate::keyspace::{Follower, FollowerOptions, Redirection};
 
 /// The channel on which clients of version 2 get the invalidations of others.
 const CHANNEL: &str = "__redis__:invalidate";
 /// Longest prefix: a change looks up each length that clients follow.
 const PREFIX_BYTES_MAX: usize = 1024;
-
-/// Which keys a client remembers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
-    /// All that it reads.
-    Reads,
-    /// What it reads behind `CLIENT CACHING YES`.
-    OptIn,
-    /// What it reads, but behind `CLIENT CACHING NO`.
-    OptOut,
-    /// None: it follows prefixes.
-    Broadcast,
-}
-
-/// The tracking of a client. Dropping it ends it at once.
-pub(super) struct Tracking {
-    keyspace: Arc<Keyspace>,
-    follower: Arc<Follower>,
-    mode: Mode,
-    /// `CLIENT CACHING` was said for the next request.
-    is_caching_said: bool,
-}
 
 /// What `CLIENT TRACKING` asks for.
 struct Words<'a> {
@@ -50,25 +29,6 @@ struct Words<'a> {
     is_noloop: bool,
     redirection: Option<Redirection>,
     prefixes: Vec<&'a [u8]>,
-}
-
-impl Tracking {
-    /// Whether the next read is remembered.
-    fn remembers(&self) -> bool {
-        match self.mode {
-            Mode::Reads => true,
-            Mode::OptIn => self.is_caching_said,
-            Mode::OptOut => !self.is_caching_said,
-            Mode::Broadcast => false,
-        }
-    }
-}
-
-impl Drop for Tracking {
-    fn drop(&mut self) {
-        self.keyspace.ends(&self.follower);
-        while self.keyspace.forgets_page(&self.follower) {}
-    }
 }
 
 /// The client is about to read the key that has this name in the cache.

@@ -107,6 +107,13 @@ impl<'a> Writer<'a> {
     }
 
     /// A null value.
+    /// The answer of `TIME`.
+    pub(super) fn time(&mut self, now: std::time::Duration) {
+        self.array(2);
+        self.bulk(now.as_secs().to_string());
+        self.bulk(now.subsec_micros().to_string());
+    }
+
     pub(super) fn null(&mut self) {
         self.bytes.extend_from_slice(if self.is_resp3 { b"_\r\n" } else { b"$-1\r\n" });
     }

@@ -17,7 +17,7 @@ mod undo;
 
 use larder_script::sha1_hex;
 
-use self::run::Job;
+use self::run::{Job, RunRequest};
 use super::command::Does;
 use super::context::{Context, no_room, unknown_subcommand, wrong_arity};
 use super::number;
@@ -28,10 +28,10 @@ use crate::scripts::ScriptName;
 const NO_SCRIPT: Refusal = Refusal::Says("NOSCRIPT No matching script. Please use EVAL.");
 
 /// `EVAL`, `EVALSHA`, and the same for scripts that only read. `has_turn`: the caller holds the turns of all tenants
-/// that the keys concern.
+/// that the keys concern. `request` runs the requests of the script.
 pub(super) async fn eval(
     cx: &mut Context<'_>,
-    does: Does,
+    (does, request): (Does, RunRequest),
     argv: Arguments<'_>,
     has_turn: bool,
 ) -> Outcome {
@@ -50,7 +50,7 @@ pub(super) async fn eval(
     };
     let flags = shebang::flags(source)?;
     let is_read_only = flags.has_no_writes || matches!(does, Does::EvalRo | Does::EvalshaRo);
-    let job = Job { name, source, argv, keys, is_read_only, only_compiles: false };
+    let job = Job { name, source, argv, keys, is_read_only, request: Some(request) };
     let done = run::script(cx, &job, has_turn).await?;
     if !is_named {
         // It was compiled. Without memory for it, the client has to send it again.
@@ -142,7 +142,7 @@ async fn load(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     cx.caller.work.does_bytes(8 * source.len());
     let name = sha1_hex(source);
     shebang::flags(source)?;
-    let job = Job { name, source, argv, keys: 0, is_read_only: true, only_compiles: true };
+    let job = Job { name, source, argv, keys: 0, is_read_only: true, request: None };
     run::script(cx, &job, true).await??;
     let shared = &cx.caller.worker.shared;
     if !shared.scripts.keep(&shared.account, cx.caller.tenant.number, &name, source) {

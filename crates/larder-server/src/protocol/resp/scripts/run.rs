@@ -1,5 +1,7 @@
 //! Runs a script in steps, and the requests that it makes.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -8,9 +10,9 @@ use larder_script::{LogLevel, Outcome as Ending, Running, Script, Step};
 use super::super::command::{Command, Does, flags};
 use super::super::context::{Context, no_room};
 use super::super::parse::Arguments;
-use super::super::read::{self, ValueRead};
+use super::super::timing::Timing;
 use super::super::write::{Outcome, Refusal, Writer};
-use super::super::{amend, check_slots, databases, keys, lifetimes, run, strings, table, turns};
+use super::super::{key_names, slots, table, turns};
 use super::undo::UndoGuard;
 use crate::scripts::{RunningScript, ScriptName};
 use crate::worker::Worker;
@@ -26,8 +28,16 @@ pub(super) struct Job<'a> {
     pub(super) argv: Arguments<'a>,
     pub(super) keys: usize,
     pub(super) is_read_only: bool,
-    pub(super) only_compiles: bool,
+    /// Runs its requests. `None`: it is only compiled.
+    pub(super) request: Option<RunRequest>,
 }
+
+/// Runs a request.
+pub(in super::super) type RunRequest = for<'c> fn(
+    &'c mut Context<'_>,
+    &'static Command,
+    Arguments<'c>,
+) -> Pin<Box<dyn Future<Output = Outcome> + 'c>>;
 
 /// Why a script is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +58,7 @@ struct Course<'w> {
     time_limit: Duration,
     registered: RunningScript<'w>,
     is_read_only: bool,
+    request: Option<RunRequest>,
     /// The time that `TIME` answers.
     wall: Option<Duration>,
     undo: UndoGuard,
@@ -73,9 +84,9 @@ pub(super) async fn script(
         name: &job.name,
         source: job.source,
         is_resp3: cx.out.is_resp3,
-        only_compiles: job.only_compiles,
+        only_compiles: job.request.is_none(),
     };
-    let arguments = if job.only_compiles { usize::MAX } else { 3 + job.keys };
+    let arguments = if job.request.is_none() { usize::MAX } else { 3 + job.keys };
     let mut running = machine.start(script, keys(), job.argv.from(arguments));
     let mut course = Course {
         worker: &worker,
@@ -83,6 +94,7 @@ pub(super) async fn script(
         time_limit: scripts.time_limit(),
         registered: scripts.begins(tenant),
         is_read_only: job.is_read_only,
+        request: job.request,
         wall: None,
         undo: UndoGuard::new(Rc::clone(&worker), held, place),
     };
@@ -197,14 +209,17 @@ impl Course<'_> {
             Err(refusal) => cx.out.refusal(&refusal),
             Ok((_, command)) if command.does == Does::Time => {
                 let now = *self.wall.get_or_insert_with(|| cx.wall(b""));
-                run::write_time(&mut cx, now);
+                cx.out.time(now);
             }
             Ok(command) => {
                 if command.1.has(flags::WRITE) {
                     self.notes(&mut cx, running, command.1, argv).await?;
                 }
-                let timing = run::Timing::begins(&cx);
-                let done = call(&mut cx, command.1, argv).await;
+                let timing = Timing::begins(&cx);
+                let done = match self.request {
+                    Some(request) => request(&mut cx, command.1, argv).await,
+                    None => Ok(()),
+                };
                 let done = timing.ends(&mut cx, command, argv, done);
                 if matches!(done, Err(Refusal::Overtaken)) {
                     return Err(Stop::Overtaken);
@@ -238,7 +253,7 @@ impl Course<'_> {
             ));
         }
         if let Some(map) = &self.worker.shared.config.cluster {
-            check_slots(map, command.keys_of(argv), cx.caller).await?;
+            slots::check(map, command.keys_of(argv), cx.caller).await?;
         }
         Ok((at, command))
     }
@@ -251,7 +266,7 @@ impl Course<'_> {
         command: &Command,
         argv: Arguments<'_>,
     ) -> Result<(), Stop> {
-        let renamed = databases::renamed(cx.space(), command, argv);
+        let renamed = key_names::renamed(cx.space(), command, argv);
         let argv = renamed.as_ref().map_or(argv, |renamed| argv.with_names(renamed));
         let mut keys = command.keys_of(argv).peekable();
         while let Some(key) = keys.next() {
@@ -266,33 +281,6 @@ impl Course<'_> {
             }
         }
         Ok(())
-    }
-}
-
-/// Runs a request of a script. The futures of commands are long: those that scripts send most have their own boxes,
-/// which are copied faster than one for all.
-async fn call(cx: &mut Context<'_>, command: &'static Command, said: Arguments<'_>) -> Outcome {
-    let renamed = databases::renamed(cx.space(), command, said);
-    let argv = renamed.as_ref().map_or(said, |renamed| said.with_names(renamed));
-    run::begins(cx, command, argv).await;
-    match command.does {
-        Does::Incr | Does::Decr | Does::Incrby | Does::Decrby => {
-            Box::pin(amend::count(cx, argv, command.does)).await
-        }
-        Does::Del => Box::pin(keys::del(cx, argv)).await,
-        Does::Expire | Does::Pexpire | Does::Expireat | Does::Pexpireat => {
-            Box::pin(lifetimes::expire(cx, argv, command.does)).await
-        }
-        Does::Set => Box::pin(strings::set(cx, argv)).await,
-        does => {
-            // What is in DRAM is the same in both versions of the protocol.
-            if let Some(Ok(read)) = ValueRead::of(does, argv)
-                && read::at_once(read, (cx.caller, cx.client), argv.get(1), cx.out.buffer())
-            {
-                return Ok(());
-            }
-            Box::pin(run::run(cx, command, said, true)).await
-        }
     }
 }
 
