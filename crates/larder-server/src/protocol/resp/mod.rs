@@ -161,7 +161,9 @@ impl Protocol for Resp {
         let may_begin = !listed.is_killed.load(Ordering::Relaxed) && caller.may_begin_at_once(key);
         let is_answered = may_begin
             && match does {
-                PlainRequest::Reads(read) => read::at_once(read, (caller, &self.client), key, out),
+                PlainRequest::Reads(read) => {
+                    read::at_once(read, caller, key, Writer::new(out, self.client.is_resp3))
+                }
                 PlainRequest::Sets => strings::set_at_once(caller, key, argv.get(2), out),
             };
         self.client.name = name;

@@ -130,7 +130,8 @@ pub(super) async fn answer(
 ) {
     // Between two of many keys, sends what is answered.
     answers.room().await;
-    let is_answered = at_once(read, (caller, client), key, answers.bytes());
+    let out = Writer::new(answers.bytes(), client.is_resp3);
+    let is_answered = at_once(read, caller, key, out);
     caller.work.does(1);
     if !is_answered {
         later(read, (caller, client), key, answers).await;
@@ -139,29 +140,21 @@ pub(super) async fn answer(
 
 /// Answers if the value is in DRAM and short enough to be copied, or if it is certainly nowhere. Returns whether it
 /// did.
-pub(super) fn at_once(
-    read: ValueRead,
-    (caller, client): (&Caller, &Client),
-    key: &[u8],
-    out: &mut Vec<u8>,
-) -> bool {
+pub(super) fn at_once(read: ValueRead, caller: &Caller, key: &[u8], mut out: Writer<'_>) -> bool {
     let cache = caller.cache_for(key);
     let shown = cache.get_at_once_with(key, |value, meta| {
         if read.string_bytes(value, meta.flags) > COPIED_MAX {
             return false;
         }
         caller.work.does_bytes(value.len());
-        read.show(
-            Some((value, meta)),
-            || cache.moment(key),
-            &mut Writer::new(out, client.is_resp3),
-        );
+        read.show(Some((value, meta)), || cache.moment(key), &mut out);
         true
     });
     let is_hit = matches!(shown, Ok(Some(true)));
     let is_miss = matches!(shown, Ok(None)) && matches!(cache.misses_at_once(key), Ok(true));
     if is_miss {
-        read.show(None, || cache.moment(key), &mut Writer::new(out, client.is_resp3));
+        read.show(None, || cache.moment(key), &mut out);
+        caller.worker.shared.keyspace.misses(caller.tenant_of(key), key);
     }
     if (is_hit || is_miss) && read.counts_as_get() {
         caller.worker.counters.count_get(is_hit);

@@ -9,7 +9,7 @@ use super::parse::{Arguments, OwnedArguments};
 use super::queue::WatchedKeys;
 use super::read::{self, ValueRead};
 use super::timing::Timing;
-use super::write::{NO_ROOM, Outcome, Refusal};
+use super::write::{NO_ROOM, Outcome, Refusal, Writer};
 use super::{
     acl, amend, bits, blocking, clients, cluster, config, connection, databases, docs, events,
     hashes, hyperloglog, info, key_names, keys, latency, lifetimes, lists, scan, scripts, sets,
@@ -194,11 +194,12 @@ fn of_script<'c>(
             }
             Does::Set => Box::pin(strings::set(cx, argv)).await,
             does => {
-                // What is in DRAM is the same in both versions of the protocol.
-                if let Some(Ok(read)) = ValueRead::of(does, argv)
-                    && read::at_once(read, (cx.caller, cx.client), argv.get(1), cx.out.buffer())
-                {
-                    return Ok(());
+                if let Some(Ok(read)) = ValueRead::of(does, argv) {
+                    let is_resp3 = cx.out.is_resp3;
+                    let out = Writer::new(cx.out.buffer(), is_resp3);
+                    if read::at_once(read, cx.caller, argv.get(1), out) {
+                        return Ok(());
+                    }
                 }
                 Box::pin(run(cx, command, said, true)).await
             }

@@ -183,7 +183,7 @@ fn a_command_that_is_not_there_says_what_to_use() {
         "-ERR unknown command 'XADD', with args beginning with: 's' '*' 'a' '1' this cache has no streams: use a \
          broker or a log",
     );
-    it.tells("NOPE", "-ERR unknown command 'NOPE', with args beginning with: ");
+    it.tells("NOPE", "-ERR unknown command 'NOPE', with args beginning with:");
 }
 
 /// A key whose last bytes look like the mark of a database is a key like any other.
