@@ -17,20 +17,7 @@ pub(crate) fn write(state: State) -> Result<(), Raised> {
 
 /// Adds to the answer; raises if it grows above the limit of the script.
 fn add(state: State, parts: &[&[u8]]) -> Result<(), Raised> {
-    let room = state.bytes_left();
-    let bytes: usize = parts.iter().map(|part| part.len()).sum();
-    state.works(1 + bytes / 64);
-    let fits = state.with(|data| {
-        let fits = data.answer.len() + bytes <= room;
-        if fits {
-            parts.iter().for_each(|part| data.answer.extend_from_slice(part));
-        }
-        fits
-    });
-    if !fits {
-        state.fail_for_memory()?;
-    }
-    Ok(())
+    state.add(parts, |data| &mut data.answer)
 }
 
 fn head(state: State, kind: &str, count: usize) -> Result<(), Raised> {

@@ -395,6 +395,31 @@ impl State {
         self.kind(at) == LIGHT && unsafe { ffi::lua_touserdata(self.0, at).is_null() }
     }
 
+    /// Adds bytes to a buffer of the host; raises if it grows above what the script may still take.
+    pub(crate) fn add(
+        self,
+        parts: &[&[u8]],
+        buffer: fn(&mut Data) -> &mut Vec<u8>,
+    ) -> Result<(), Raised> {
+        let bytes: usize = parts.iter().map(|part| part.len()).sum();
+        self.works(1 + bytes / 64);
+        let room = self.bytes_left();
+        let fits = self.with(|data| {
+            let buffer = buffer(data);
+            let fits = buffer.len() + bytes <= room;
+            if fits {
+                parts.iter().for_each(|part| buffer.extend_from_slice(part));
+            }
+            fits
+        });
+        if fits { Ok(()) } else { self.fail_for_memory().map(|_| ()) }
+    }
+
+    /// The same for the scratch, from which [`State::push_scratch`] makes a string.
+    pub(crate) fn add_scratch(self, parts: &[&[u8]]) -> Result<(), Raised> {
+        self.add(parts, |data| &mut data.scratch)
+    }
+
     /// Pushes the bytes that the host has collected from `from` on, and takes them off there.
     pub(crate) fn push_scratch(self, from: usize) {
         let (at, len) = self.with(|data| {

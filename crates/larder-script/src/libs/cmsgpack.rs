@@ -28,20 +28,6 @@ pub(super) fn open(state: State) {
     state.set_raw_field(table, "_VERSION");
 }
 
-fn add(state: State, parts: &[&[u8]]) -> Result<(), Raised> {
-    let bytes: usize = parts.iter().map(|part| part.len()).sum();
-    let room = state.bytes_left();
-    let fits = state.with(|data| {
-        let fits = data.scratch.len() + bytes <= room;
-        if fits {
-            parts.iter().for_each(|part| data.scratch.extend_from_slice(part));
-        }
-        fits
-    });
-    state.works(1 + bytes / 64);
-    if fits { Ok(()) } else { state.fail_for_memory().map(|_| ()) }
-}
-
 fn pack(state: State) -> Results {
     let arguments = state.top();
     if arguments == 0 {
@@ -65,12 +51,12 @@ fn pack_value(state: State, depth: usize) -> Result<(), Raised> {
         STRING => {
             let string = state.bytes(-1).unwrap_or_default();
             add_head(state, string.len(), [(31, 0xa0), (0xff, 0xd9), (0xffff, 0xda)], 0xdb)?;
-            add(state, &[string])?;
+            state.add_scratch(&[string])?;
         }
-        BOOLEAN => add(state, &[&[if state.is_true(-1) { 0xc3 } else { 0xc2 }]])?,
+        BOOLEAN => state.add_scratch(&[&[if state.is_true(-1) { 0xc3 } else { 0xc2 }]])?,
         NUMBER => pack_number(state, state.number(-1))?,
         TABLE if depth < PACKED_DEPTH_MAX => pack_table(state, depth)?,
-        _ => add(state, &[&[0xc0]])?,
+        _ => state.add_scratch(&[&[0xc0]])?,
     }
     state.pop(1);
     Ok(())
@@ -82,10 +68,10 @@ fn add_head(state: State, len: usize, short: [(usize, u8); 3], long: u8) -> Resu
     let bytes = big_end_first(u32::try_from(len).unwrap_or(u32::MAX).to_le_bytes());
     let [_, _, high, low] = bytes;
     match len {
-        len if len <= within => add(state, &[&[head | low]]),
-        len if len <= byte_max => add(state, &[&[byte_head, low]]),
-        len if len <= word_max => add(state, &[&[word_head, high, low]]),
-        _ => add(state, &[&[long], &bytes]),
+        len if len <= within => state.add_scratch(&[&[head | low]]),
+        len if len <= byte_max => state.add_scratch(&[&[byte_head, low]]),
+        len if len <= word_max => state.add_scratch(&[&[word_head, high, low]]),
+        _ => state.add_scratch(&[&[long], &bytes]),
     }
 }
 
@@ -98,23 +84,23 @@ fn pack_number(state: State, number: f64) -> Result<(), Raised> {
         // A float of 4 bytes where that is the same number.
         let short = number as f32;
         return if f64::from(short) == number {
-            add(state, &[&[0xca], &big_end_first(short.to_bits().to_le_bytes())])
+            state.add_scratch(&[&[0xca], &big_end_first(short.to_bits().to_le_bytes())])
         } else {
-            add(state, &[&[0xcb], &big_end_first(number.to_bits().to_le_bytes())])
+            state.add_scratch(&[&[0xcb], &big_end_first(number.to_bits().to_le_bytes())])
         };
     }
     let bytes = big_end_first(integer.to_le_bytes());
     let [.., c, d, e, f] = bytes;
     match integer {
-        -32..=0x7f => add(state, &[&[f]]),
-        0x80..=0xff => add(state, &[&[0xcc, f]]),
-        0x100..=0xffff => add(state, &[&[0xcd, e, f]]),
-        0x1_0000..=0xffff_ffff => add(state, &[&[0xce, c, d, e, f]]),
-        0x1_0000_0000.. => add(state, &[&[0xcf], &bytes]),
-        -0x80..-32 => add(state, &[&[0xd0, f]]),
-        -0x8000..-0x80 => add(state, &[&[0xd1, e, f]]),
-        -0x8000_0000..-0x8000 => add(state, &[&[0xd2, c, d, e, f]]),
-        _ => add(state, &[&[0xd3], &bytes]),
+        -32..=0x7f => state.add_scratch(&[&[f]]),
+        0x80..=0xff => state.add_scratch(&[&[0xcc, f]]),
+        0x100..=0xffff => state.add_scratch(&[&[0xcd, e, f]]),
+        0x1_0000..=0xffff_ffff => state.add_scratch(&[&[0xce, c, d, e, f]]),
+        0x1_0000_0000.. => state.add_scratch(&[&[0xcf], &bytes]),
+        -0x80..-32 => state.add_scratch(&[&[0xd0, f]]),
+        -0x8000..-0x80 => state.add_scratch(&[&[0xd1, e, f]]),
+        -0x8000_0000..-0x8000 => state.add_scratch(&[&[0xd2, c, d, e, f]]),
+        _ => state.add_scratch(&[&[0xd3], &bytes]),
     }
 }
 

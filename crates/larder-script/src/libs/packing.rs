@@ -115,27 +115,13 @@ impl<'a> Format<'a> {
     }
 }
 
-/// Adds to the result, which ends at the end of what the host has collected.
-fn add(state: State, bytes: &[u8]) -> Result<(), Raised> {
-    let room = state.bytes_left();
-    let fits = state.with(|data| {
-        let fits = data.scratch.len() + bytes.len() <= room;
-        if fits {
-            data.scratch.extend_from_slice(bytes);
-        }
-        fits
-    });
-    state.works(bytes.len() / 64);
-    if fits { Ok(()) } else { state.fail_for_memory().map(|_| ()) }
-}
-
 fn pack(state: State) -> Results {
     let from = state.with(|data| data.scratch.len());
     let mut format = Format::new(state);
     let (mut argument, mut at) = (2, 0);
     while let Some(Item { option, mut size, padding }) = format.next(at)? {
         for _ in 0..padding {
-            add(state, &[0])?;
+            state.add_scratch(&[&[0]])?;
         }
         at += padding;
         match option {
@@ -143,7 +129,7 @@ fn pack(state: State) -> Results {
                 add_integer(state, &format, argument, size)?;
                 argument += 1;
             }
-            b'x' => add(state, &[0])?,
+            b'x' => state.add_scratch(&[&[0]])?,
             b'f' => {
                 #[allow(
                     clippy::cast_possible_truncation,
@@ -151,13 +137,13 @@ fn pack(state: State) -> Results {
                 )]
                 let mut bytes = (state.check_number(argument) as f32).to_bits().to_le_bytes();
                 format.order(&mut bytes);
-                add(state, &bytes)?;
+                state.add_scratch(&[&bytes])?;
                 argument += 1;
             }
             b'd' => {
                 let mut bytes = state.check_number(argument).to_bits().to_le_bytes();
                 format.order(&mut bytes);
-                add(state, &bytes)?;
+                state.add_scratch(&[&bytes])?;
                 argument += 1;
             }
             b'c' | b's' => {
@@ -168,9 +154,9 @@ fn pack(state: State) -> Results {
                 let Some(part) = string.get(..size) else {
                     return state.bad_argument(argument + 1, c"string too short");
                 };
-                add(state, part)?;
+                state.add_scratch(&[part])?;
                 if option == b's' {
-                    add(state, &[0])?;
+                    state.add_scratch(&[&[0]])?;
                     size += 1;
                 }
                 argument += 1;
@@ -197,7 +183,7 @@ fn add_integer(
     }
     let bytes = bytes.get_mut(..size).unwrap_or_default();
     format.order(bytes);
-    add(state, bytes)
+    state.add_scratch(&[bytes])
 }
 
 /// The 64 bits of an integer, which a negative one has in two's complement.

@@ -96,19 +96,7 @@ fn concat(state: State) -> Results {
         }
         let bytes = state.bytes(-1).unwrap_or_default();
         let between = if index < last { between } else { b"" };
-        state.works(1 + (bytes.len() + between.len()) / 64);
-        let room = state.bytes_left();
-        let fits = state.with(|data| {
-            let fits = data.scratch.len() + bytes.len() + between.len() <= room;
-            if fits {
-                data.scratch.extend_from_slice(bytes);
-                data.scratch.extend_from_slice(between);
-            }
-            fits
-        });
-        if !fits {
-            return state.fail_for_memory();
-        }
+        state.add_scratch(&[bytes, between])?;
         state.pop(1);
     }
     state.push_scratch(from);

@@ -25,23 +25,6 @@ pub(super) fn encode(state: State) -> Results {
     Ok(1)
 }
 
-/// Adds to the text that is built; raises if it grows above the script's limit.
-fn add(state: State, bytes: &[u8]) -> Result<(), Raised> {
-    state.works(1 + bytes.len() / 64);
-    let room = state.bytes_left();
-    let fits = state.with(|data| {
-        let fits = data.scratch.len() + bytes.len() <= room;
-        if fits {
-            data.scratch.extend_from_slice(bytes);
-        }
-        fits
-    });
-    if !fits {
-        state.fail_for_memory()?;
-    }
-    Ok(())
-}
-
 fn refuse(state: State, at: i32, why: &str) -> Result<(), Raised> {
     let kind = state.kind_name(at);
     state.fails(format_args!("Cannot serialise {kind}: {why}")).map(|_| ())
@@ -52,8 +35,8 @@ fn value(state: State, settings: &Settings, depth: i64) -> Result<(), Raised> {
     match state.kind(-1) {
         STRING => string(state, state.bytes(-1).unwrap_or_default()),
         NUMBER => numeral(state, settings, -1),
-        BOOLEAN => add(state, if state.is_true(-1) { b"true" } else { b"false" }),
-        NIL => add(state, b"null"),
+        BOOLEAN => state.add_scratch(&[if state.is_true(-1) { b"true" } else { b"false" }]),
+        NIL => state.add_scratch(&[b"null"]),
         TABLE => {
             let depth = depth + 1;
             if depth > settings.encode_depth_max.min(DEPTH_MAX) || !state.has_room(8) {
@@ -65,7 +48,7 @@ fn value(state: State, settings: &Settings, depth: i64) -> Result<(), Raised> {
                 count => array(state, settings, depth, count),
             }
         }
-        _ if state.is_null_pointer(-1) => add(state, b"null"),
+        _ if state.is_null_pointer(-1) => state.add_scratch(&[b"null"]),
         _ => refuse(state, -1, "type not supported"),
     }
 }
@@ -99,43 +82,43 @@ fn elements(state: State, settings: &Settings) -> Result<i32, Raised> {
 }
 
 fn array(state: State, settings: &Settings, depth: i64, count: i32) -> Result<(), Raised> {
-    add(state, b"[")?;
+    state.add_scratch(&[b"["])?;
     for index in 1..=count {
         if index > 1 {
-            add(state, b",")?;
+            state.add_scratch(&[b","])?;
         }
         state.raw_get_at(-1, index);
         value(state, settings, depth)?;
         state.pop(1);
     }
-    add(state, b"]")
+    state.add_scratch(&[b"]"])
 }
 
 fn object(state: State, settings: &Settings, depth: i64) -> Result<(), Raised> {
-    add(state, b"{")?;
+    state.add_scratch(&[b"{"])?;
     let mut is_first = true;
     state.push_nil();
     while state.next(-2) {
         if !is_first {
-            add(state, b",")?;
+            state.add_scratch(&[b","])?;
         }
         is_first = false;
         match state.kind(-2) {
             NUMBER => {
-                add(state, b"\"")?;
+                state.add_scratch(&[b"\""])?;
                 numeral(state, settings, -2)?;
-                add(state, b"\":")?;
+                state.add_scratch(&[b"\":"])?;
             }
             STRING => {
                 string(state, state.bytes(-2).unwrap_or_default())?;
-                add(state, b":")?;
+                state.add_scratch(&[b":"])?;
             }
             _ => refuse(state, -2, "table key must be a number or string")?,
         }
         value(state, settings, depth)?;
         state.pop(1);
     }
-    add(state, b"}")
+    state.add_scratch(&[b"}"])
 }
 
 fn numeral(state: State, settings: &Settings, at: i32) -> Result<(), Raised> {
@@ -143,38 +126,40 @@ fn numeral(state: State, settings: &Settings, at: i32) -> Result<(), Raised> {
     match settings.encodes_invalid {
         _ if number.is_finite() => {}
         Invalid::Refused => return refuse(state, at, "must not be NaN or Inf"),
-        Invalid::Null => return add(state, b"null"),
-        Invalid::Written if number.is_nan() => return add(state, b"nan"),
-        Invalid::Written => return add(state, if number < 0.0 { b"-inf" } else { b"inf" }),
+        Invalid::Null => return state.add_scratch(&[b"null"]),
+        Invalid::Written if number.is_nan() => return state.add_scratch(&[b"nan"]),
+        Invalid::Written => {
+            return state.add_scratch(&[if number < 0.0 { b"-inf" } else { b"inf" }]);
+        }
     }
-    add(state, number::general(number, settings.digits).as_bytes())
+    state.add_scratch(&[number::general(number, settings.digits).as_bytes()])
 }
 
 fn string(state: State, bytes: &[u8]) -> Result<(), Raised> {
-    add(state, b"\"")?;
+    state.add_scratch(&[b"\""])?;
     let mut rest = bytes;
     let is_special = |byte: &u8| matches!(byte, 0..=31 | b'"' | b'\\' | b'/' | 127);
     while let Some(at) = rest.iter().position(is_special) {
         let (plain, special) = rest.split_at(at);
-        add(state, plain)?;
+        state.add_scratch(&[plain])?;
         let byte = special.first().copied().unwrap_or(0);
         match byte {
-            b'"' => add(state, b"\\\"")?,
-            b'\\' => add(state, b"\\\\")?,
-            b'/' => add(state, b"\\/")?,
-            8 => add(state, b"\\b")?,
-            9 => add(state, b"\\t")?,
-            10 => add(state, b"\\n")?,
-            12 => add(state, b"\\f")?,
-            13 => add(state, b"\\r")?,
+            b'"' => state.add_scratch(&[b"\\\""])?,
+            b'\\' => state.add_scratch(&[b"\\\\"])?,
+            b'/' => state.add_scratch(&[b"\\/"])?,
+            8 => state.add_scratch(&[b"\\b"])?,
+            9 => state.add_scratch(&[b"\\t"])?,
+            10 => state.add_scratch(&[b"\\n"])?,
+            12 => state.add_scratch(&[b"\\f"])?,
+            13 => state.add_scratch(&[b"\\r"])?,
             other => {
                 let mut text = Text::default();
                 let _ = write!(text, "\\u{other:04x}");
-                add(state, text.as_bytes())?;
+                state.add_scratch(&[text.as_bytes()])?;
             }
         }
         rest = special.get(1..).unwrap_or_default();
     }
-    add(state, rest)?;
-    add(state, b"\"")
+    state.add_scratch(&[rest])?;
+    state.add_scratch(&[b"\""])
 }
