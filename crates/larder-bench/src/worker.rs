@@ -357,22 +357,24 @@ impl<'a> Worker<'a> {
             self.at_backend.extend(self.missed.drain(..).map(|ask| (at_ns, number, ask)));
             return Ok(());
         }
-        let value = (self.task.values, self.task.version);
-        for ask in self.missed.drain(..) {
-            let set = KeyRequest { op: larder_workload::Op::Set, ..ask };
-            self.connections[number].ask(self.task.target, &[set], now_ns, value);
+        for ask in std::mem::take(&mut self.missed) {
+            self.ask_to_set(number, ask, now_ns);
         }
         self.send(number)
     }
 
-    fn set_what_the_backend_has_answered(&mut self, now_ns: u64) -> Result<(), Error> {
+    fn ask_to_set(&mut self, number: usize, ask: KeyRequest, now_ns: u64) {
         let value = (self.task.values, self.task.version);
+        let set = KeyRequest { op: larder_workload::Op::Set, ..ask };
+        self.connections[number].ask(self.task.target, &[set], now_ns, value);
+    }
+
+    fn set_what_the_backend_has_answered(&mut self, now_ns: u64) -> Result<(), Error> {
         while self.at_backend.front().is_some_and(|(at_ns, ..)| *at_ns <= now_ns)
             && let Some((_, number, ask)) = self.at_backend.pop_front()
         {
             self.waiting[number] -= 1;
-            let set = KeyRequest { op: larder_workload::Op::Set, ..ask };
-            self.connections[number].ask(self.task.target, &[set], now_ns, value);
+            self.ask_to_set(number, ask, now_ns);
             self.send(number)?;
         }
         Ok(())

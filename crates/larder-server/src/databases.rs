@@ -74,6 +74,17 @@ impl KeySpace {
         }
     }
 
+    /// The name of a key in the cache, which is in `buffer` if it is another one.
+    #[inline]
+    pub(crate) fn name<'k>(self, key: &'k [u8], buffer: &'k mut Vec<u8>) -> &'k [u8] {
+        if !self.renames(key) {
+            return key;
+        }
+        buffer.clear();
+        self.append_name(key, buffer);
+        buffer
+    }
+
     /// The key of this name, if it belongs to this database.
     pub(crate) fn key_of(self, name: &[u8]) -> Option<&[u8]> {
         match number_behind(name) {

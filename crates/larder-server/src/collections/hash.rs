@@ -1,7 +1,7 @@
 //! Hashes: fields with values, sorted by field.
 
 use super::kind::{Damaged, Kind, Shape};
-use super::table::{Encoded, Plan, Table, array, parts};
+use super::table::{Encoded, Plan, Table};
 
 /// The strings of a member: field and value.
 const STEP: usize = 2;
@@ -18,9 +18,7 @@ impl Shape for Hash {
     type View<'a> = HashView<'a>;
 
     fn parse(bytes: &[u8]) -> Result<HashView<'_>, Damaged> {
-        let parts = parts(bytes, Self::KIND)?;
-        let (ends, data) = array(parts.rest, parts.members.checked_mul(STEP).ok_or(Damaged)?)?;
-        Ok(HashView(Table::new(ends, data)?))
+        Table::of(bytes, Self::KIND, STEP).map(HashView)
     }
 
     fn empty<'a>() -> HashView<'a> {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::kind::{Damaged, Kind, Shape};
-use super::table::{Encoded, Plan, Table, array, parts};
+use super::table::{Encoded, Plan, Table};
 
 /// Lists, as a type.
 pub(crate) enum List {}
@@ -17,9 +17,7 @@ impl Shape for List {
     type View<'a> = ListView<'a>;
 
     fn parse(bytes: &[u8]) -> Result<ListView<'_>, Damaged> {
-        let parts = parts(bytes, Self::KIND)?;
-        let (ends, data) = array(parts.rest, parts.members)?;
-        Ok(ListView(Table::new(ends, data)?))
+        Table::of(bytes, Self::KIND, 1).map(ListView)
     }
 
     fn empty<'a>() -> ListView<'a> {

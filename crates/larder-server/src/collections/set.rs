@@ -1,7 +1,7 @@
 //! Sets: members, sorted.
 
 use super::kind::{Damaged, Kind, Shape};
-use super::table::{Encoded, Plan, Table, array, parts};
+use super::table::{Encoded, Plan, Table};
 
 /// Sets, as a type.
 pub(crate) enum Set {}
@@ -15,9 +15,7 @@ impl Shape for Set {
     type View<'a> = SetView<'a>;
 
     fn parse(bytes: &[u8]) -> Result<SetView<'_>, Damaged> {
-        let parts = parts(bytes, Self::KIND)?;
-        let (ends, data) = array(parts.rest, parts.members)?;
-        Ok(SetView(Table::new(ends, data)?))
+        Table::of(bytes, Self::KIND, 1).map(SetView)
     }
 
     fn empty<'a>() -> SetView<'a> {

@@ -87,6 +87,13 @@ impl<'a> Table<'a> {
         if ascends && table.begin(ends.len()) == data.len() { Ok(table) } else { Err(Damaged) }
     }
 
+    /// The strings of a collection of this kind, whose members have `step` strings each and nothing else.
+    pub(super) fn of(bytes: &'a [u8], kind: Kind, step: usize) -> Result<Self, Damaged> {
+        let parts = parts(bytes, kind)?;
+        let (ends, data) = array(parts.rest, parts.members.checked_mul(step).ok_or(Damaged)?)?;
+        Self::new(ends, data)
+    }
+
     /// Number of strings.
     pub(super) fn len(&self) -> usize {
         self.ends.len()

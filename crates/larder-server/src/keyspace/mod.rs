@@ -333,9 +333,9 @@ impl Keyspace {
     pub(crate) fn removes(self: &Arc<Self>, tenant: &Tenant, name: &[u8]) -> Option<Removing> {
         let is_told = self.events().publishes(KeyspaceEvents::EXPIRED) || self.followers() > 0;
         is_told.then(|| {
-            let key = (tenant.number, name.into());
-            self.removing().push(key);
-            Removing { keyspace: Arc::clone(self), key: (tenant.number, name.into()) }
+            let key: (usize, Box<[u8]>) = (tenant.number, name.into());
+            self.removing().push(key.clone());
+            Removing { keyspace: Arc::clone(self), key }
         })
     }
 

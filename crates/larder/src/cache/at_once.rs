@@ -98,21 +98,25 @@ impl Larder {
             return None;
         }
         let supersede = |there: Option<&ItemView<'_>>| self.supersede(hash, key, there);
-        let Some(flash) = &core.flash else {
+        let _held = match &core.flash {
             // The slow path returns the error of a closed cache.
-            core.gate.check().ok()?;
-            core.dram.insert(&item, &*core.clock, &supersede).ok()?;
-            self.demoter.note_brought(item.object_bytes());
-            return Some(());
+            None => {
+                core.gate.check().ok()?;
+                None
+            }
+            Some(flash) => {
+                core.check_reentry().ok()?;
+                let inside = core.gate.try_enter()?;
+                let key_lock = core.try_lock_key(hash)?;
+                if flash.has_to_void(hash) {
+                    return None;
+                }
+                // In the order in which they are given back.
+                Some((key_lock, inside))
+            }
         };
-        core.check_reentry().ok()?;
-        let _inside = core.gate.try_enter()?;
-        let _key_lock = core.try_lock_key(hash)?;
-        if flash.has_to_void(hash) {
-            return None;
-        }
         core.dram.insert(&item, &*core.clock, &supersede).ok()?;
-        self.demoter.note_brought(item.object_bytes());
+        self.demoter.has_brought(item.object_bytes());
         Some(())
     }
 }

@@ -218,16 +218,16 @@ pub(crate) fn encode(room: &mut [u8], item: &ItemRef<'_>) {
     value[..item.value.len()].copy_from_slice(item.value);
 }
 
-/// The place of the key within the record that begins with this word and these bytes: offset and length. `None` if it
-/// lies behind optional fields, so that the whole record must be decoded.
+/// Bytes of the key of the record that begins with this word and these bytes, if the key lies right behind them. `None`
+/// if optional fields lie between, so that the whole record must be decoded.
 #[inline]
-pub(crate) fn key_place(
+pub(crate) fn bytes_of_near_key(
     word: u32,
     fixed: &[u8; FIXED_BYTES - WORD_BYTES],
-) -> Option<(usize, usize)> {
+) -> Option<usize> {
     let head = u32::from_le_bytes([fixed[0], fixed[1], fixed[2], fixed[3]]);
     let is_usual = head & OPTIONAL == 0 && !has_long_value(head);
-    is_usual.then(|| (FIXED_BYTES, key_bytes_of(word, 0)))
+    is_usual.then(|| key_bytes_of(word, 0))
 }
 
 /// Decodes the record with this first word and the bytes after it. They come from a segment, so the record is whole.

@@ -31,8 +31,8 @@ use super::memory::{Blocks, Memory};
 use super::permits::Permits;
 use super::readers::{LockProof, LockProofAlone};
 use super::record::{
-    FIXED_BYTES, ItemView, LONG_BYTES, UNIT_BYTES, WORD_BYTES, bytes_of_long, bytes_of_record,
-    key_place, marks_in, record_of, with_marks,
+    FIXED_BYTES, ItemView, LONG_BYTES, UNIT_BYTES, WORD_BYTES, bytes_of_long, bytes_of_near_key,
+    bytes_of_record, marks_in, record_of, with_marks,
 };
 use super::sparse::is_sparser;
 use crate::base::item::Marks;
@@ -279,9 +279,9 @@ impl Segment {
     fn is_of_key(&self, at: usize, key: &[u8]) -> bool {
         let published = self.published.load(Ordering::Acquire);
         let word = self.word(at, published).load(Ordering::Relaxed);
-        match key_place(word, self.lend_fixed(at, published)) {
-            Some((offset, bytes)) => {
-                bytes == key.len() && self.lend(at + offset, bytes, published) == key
+        match bytes_of_near_key(word, self.lend_fixed(at, published)) {
+            Some(bytes) => {
+                bytes == key.len() && self.lend(at + FIXED_BYTES, bytes, published) == key
             }
             None => self.lend_record(at).key == key,
         }

@@ -9,7 +9,7 @@ use super::key_names::{SAME, database, name_in};
 use super::keys;
 use super::parse::Arguments;
 use super::scan;
-use super::write::{NO_INTEGER, Outcome, Refusal, SYNTAX};
+use super::write::{NO_INTEGER, Outcome, Refusal};
 use crate::databases::{DatabaseIndex, KeySpace};
 
 /// Items that a flush or a count looks at together.
@@ -75,17 +75,12 @@ pub(super) async fn move_key(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outco
 
 /// `FLUSHDB`. If other databases may have keys, the keys of this one are removed one by one.
 pub(super) async fn flush(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
-    let option = argv.get(1).to_ascii_uppercase();
-    if argv.len() > 2 || argv.len() == 2 && !matches!(&*option, b"ASYNC" | b"SYNC") {
-        return Err(SYNTAX);
-    }
     let tenant = std::sync::Arc::clone(&cx.caller.tenant);
     let space = cx.space();
     if !tenant.databases.are_others_used(space) {
         return keys::flush(cx, argv).await;
     }
-    cx.client.guarded = super::queue::WatchedKeys::default();
-    cx.caller.worker.counters.cmd_flush.add(1);
+    keys::begin_flush(cx, argv)?;
     // Other databases keep their keys, but clients of Redis expect to be told to drop all.
     let _told = cx.caller.worker.shared.keyspace.flushing(tenant.number);
     let mut cursor = 0;

@@ -4,7 +4,7 @@ use super::command::{Command, Does, Group};
 use super::context::Context;
 use super::number;
 use super::parse::{Arguments, RenamedKeys};
-use super::write::{NO_INTEGER, Refusal};
+use super::write::Refusal;
 use crate::databases::{DatabaseIndex, KeySpace};
 
 const OUT_OF_RANGE: Refusal = Refusal::Says("ERR DB index is out of range");
@@ -43,9 +43,4 @@ pub(super) fn name_in(cx: &Context<'_>, target: DatabaseIndex, name: &[u8]) -> V
     let mut to = Vec::with_capacity(name.len() + 4);
     databases.space(target).append_name(crate::databases::key_in(name), &mut to);
     to
-}
-
-/// The database that the option `DB` of `COPY` names.
-pub(super) fn option(argument: &[u8]) -> Result<DatabaseIndex, Refusal> {
-    database(argument, NO_INTEGER)
 }

@@ -72,7 +72,7 @@ pub(super) async fn copy(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
         match &*argv.get(at).to_ascii_uppercase() {
             b"REPLACE" => replaces = true,
             b"DB" if at + 1 < argv.len() => {
-                target = Some(key_names::option(argv.get(at + 1))?);
+                target = Some(key_names::database(argv.get(at + 1), NO_INTEGER)?);
                 at += 1;
             }
             _ => return Err(SYNTAX),
@@ -235,14 +235,20 @@ pub(super) async fn memory(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome
     Ok(())
 }
 
-/// `FLUSHALL`, `FLUSHDB`. `ASYNC` and `SYNC` make no difference: flushing is short.
-pub(super) async fn flush(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
+/// A flush begins, if the request is right. `ASYNC` and `SYNC` make no difference.
+pub(super) fn begin_flush(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     let option = argv.get(1).to_ascii_uppercase();
     if argv.len() > 2 || argv.len() == 2 && !matches!(&*option, b"ASYNC" | b"SYNC") {
         return Err(SYNTAX);
     }
     cx.client.guarded = super::queue::WatchedKeys::default();
     cx.caller.worker.counters.cmd_flush.add(1);
+    Ok(())
+}
+
+/// `FLUSHALL`, and `FLUSHDB` of the only database in use.
+pub(super) async fn flush(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
+    begin_flush(cx, argv)?;
     cx.caller.worker.shared.clear(&cx.caller.tenant).await?;
     cx.out.ok();
     Ok(())

@@ -149,15 +149,8 @@ impl Protocol for Resp {
         let Some(listed) = &self.client.listed else { return 0 };
         let argv = self.parser.arguments(input);
         let space = caller.tenant.databases.space(self.client.database());
-        let mut name = std::mem::take(&mut self.client.name);
-        let key = match argv.get(1) {
-            key if space.renames(key) => {
-                name.clear();
-                space.append_name(key, &mut name);
-                &name
-            }
-            key => key,
-        };
+        let mut buffer = std::mem::take(&mut self.client.name);
+        let key = space.name(argv.get(1), &mut buffer);
         let may_begin = !listed.is_killed.load(Ordering::Relaxed) && caller.may_begin_at_once(key);
         let is_answered = may_begin
             && match does {
@@ -166,7 +159,7 @@ impl Protocol for Resp {
                 }
                 PlainRequest::Sets => strings::set_at_once(caller, key, argv.get(2), out),
             };
-        self.client.name = name;
+        self.client.name = buffer;
         if !is_answered {
             return 0;
         }
@@ -324,13 +317,12 @@ impl Resp {
             Writer::new(answers.bytes(), self.client.is_resp3).array(self.client.mget_left);
         }
         let space = caller.tenant.databases.space(self.client.database());
-        let mut name = Vec::new();
+        let mut buffer = Vec::new();
         for key in argv.from(first) {
             self.client.mget_left -= 1;
-            name.clear();
-            space.append_name(key, &mut name);
-            tracking::reads(caller, &self.client, &name);
-            read::answer(ValueRead::GetString, (caller, &self.client), &name, answers).await;
+            let name = space.name(key, &mut buffer);
+            tracking::reads(caller, &self.client, name);
+            read::answer(ValueRead::GetString, (caller, &self.client), name, answers).await;
         }
     }
 

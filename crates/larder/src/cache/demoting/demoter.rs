@@ -73,12 +73,17 @@ impl Demoter {
     }
 
     /// A caller that needed no help has brought these bytes to DRAM.
-    pub(in crate::cache) fn note_brought(&self, bytes: usize) {
-        if let Some(membership) = self.membership.get() {
-            membership.note_brought(bytes as u64);
-        }
+    pub(in crate::cache) fn has_brought(&self, bytes: usize) {
+        self.tell_members(bytes);
         if self.core.flash.is_some() {
             self.wake();
+        }
+    }
+
+    /// Reports bytes that come to DRAM to the caches that share the budget.
+    fn tell_members(&self, brought: usize) {
+        if let Some(membership) = self.membership.get() {
+            membership.note_brought(brought as u64);
         }
     }
 
@@ -101,9 +106,7 @@ impl Demoter {
     /// Bytes to send to flash for a caller that brings `brought` bytes to DRAM (rule 7), or is about to. Also reports
     /// the bytes to the caches that share the budget.
     pub(in crate::cache) fn demoted_for(&self, brought: usize) -> usize {
-        if let Some(membership) = self.membership.get() {
-            membership.note_brought(brought as u64);
-        }
+        self.tell_members(brought);
         let usual = brought * DEMOTED_PER_BROUGHT;
         if !self.core.dram.is_shrinking() {
             return usual;
