@@ -77,6 +77,7 @@ const STEPS: [Step; 31] = [
     ("soak", || soak::run(&soak::SoakOptions::USUAL)),
     ("kills", kills::usual),
     ("served-kills", served_kills::usual),
+    ("atomicity", served_kills::usual_atomicity),
     ("block-soak", block_soak::usual),
     ("ycsb", ycsb::usual),
     ("mutants", || mutants::run(&mutants::MutantsOptions::usual())),

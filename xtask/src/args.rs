@@ -46,6 +46,9 @@ pub(crate) enum Command {
     /// Kill `larder serve` under load on one file while its clients check every answer; see --help
     #[command(disable_help_flag = true)]
     ServedKills(PassedOn),
+    /// Kill `larder serve` while clients run scripts and transactions on the same keys; see --help
+    #[command(disable_help_flag = true)]
+    Atomicity(PassedOn),
     /// Stop or kill `larder block start` under NBD load repeatedly, and check every sector; see --help
     #[command(disable_help_flag = true)]
     BlockSoak(PassedOn),

@@ -46,6 +46,7 @@ fn main() -> ExitCode {
         Command::Kills(words) => ("kills", kills::run(&words.words)),
         Command::BlockSoak(words) => ("block-soak", block_soak::run(&words.words)),
         Command::ServedKills(words) => ("served-kills", served_kills::run(&words.words)),
+        Command::Atomicity(words) => ("atomicity", served_kills::atomicity(&words.words)),
         Command::Judges => ("judges", judges::run()),
         Command::Mutants(options) => ("mutants", mutants::run(&options)),
         Command::Conformance(options) => ("conformance", conformance::run(&options)),

@@ -1,8 +1,9 @@
 //! The identity of a connection: where it comes from, which user it is, and which tenant it uses.
 
+use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -12,10 +13,12 @@ use larder_device::Clock;
 use crate::account::{Holder, KeptBytes, Passing};
 use crate::answers::Answers;
 use crate::config::ProtocolKind;
+use crate::key_calls::KeyCalls;
 use crate::keyspace::{Changed, Event, Touch};
 use crate::rates::{Admission, DELAY_MAX};
 use crate::slow_log::RequestOrigin;
-use crate::tenant::{Calls, Tenant};
+use crate::steps::Held;
+use crate::tenant::Tenant;
 use crate::users::{Asker, Login, LoginRefusal};
 use crate::work::Work;
 use crate::worker::Worker;
@@ -44,6 +47,8 @@ pub(crate) struct Caller {
     /// Memory that it holds for an incomplete request.
     held: Passing,
     pub(crate) work: Work,
+    /// The step that it runs, if there is one.
+    step: RefCell<Weak<Held>>,
 }
 
 /// An incomplete request of up to this number of bytes is not counted: the fixed cost of a connection covers it.
@@ -89,6 +94,7 @@ impl Caller {
             waits_at: None,
             held,
             work: Work::default(),
+            step: RefCell::default(),
         };
         caller.log_out();
         caller
@@ -117,8 +123,21 @@ impl Caller {
     }
 
     /// The calls of the cache that holds `key`.
-    pub(crate) fn cache_for(&self, key: &[u8]) -> Calls<'_> {
-        self.tenant_of(key).calls()
+    pub(crate) fn cache_for(&self, key: &[u8]) -> KeyCalls<'_> {
+        let is_step = self.step.borrow().strong_count() > 0;
+        KeyCalls::new(&self.worker, self.tenant_of(key), is_step)
+    }
+
+    /// It begins a step, which lasts as long as what is returned.
+    pub(crate) fn begins_step(&self) -> Rc<Held> {
+        let held = Held::new(&self.worker);
+        self.step.replace(Rc::downgrade(&held));
+        held
+    }
+
+    /// The step that it runs.
+    pub(crate) fn step(&self) -> Option<Rc<Held>> {
+        self.step.borrow().upgrade()
     }
 
     /// The tenant that owns `key`: the connection's tenant. On connections of the first tenant, keys with another

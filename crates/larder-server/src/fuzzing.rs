@@ -1,6 +1,7 @@
 //! Entry points for the fuzzer: the parsers of client input, and of stored collections. Not part of the API.
 
 use crate::collections;
+use crate::dumps;
 use crate::protocol::memcached;
 use crate::protocol::resp::parse;
 
@@ -17,9 +18,15 @@ pub fn resp(bytes: &[u8]) {
     assert_eq!(parse::asked(&[head, tail]), whole, "pieces ask what the whole asks");
 }
 
-/// Reads any bytes as a collection of each kind, and changes it: what is written reads as a collection.
+/// Reads any bytes as a collection of each kind, and changes it: what is written reads as a collection. Reads them as a
+/// dump too.
 pub fn collection(bytes: &[u8]) {
     collections::use_all(bytes);
+    // Of version 9, without a checksum.
+    let dump = [bytes, &[9, 0], &[0; 8]].concat();
+    if let Ok((kind, value)) = dumps::restore(&dump, 64 << 10) {
+        assert!(dumps::dump(kind, &value).is_ok(), "what is restored is dumped");
+    }
 }
 
 /// Walks over any bytes as RESP requests, without keeping any.

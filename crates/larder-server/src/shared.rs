@@ -21,6 +21,7 @@ use crate::prefixes::Prefixes;
 use crate::resp_board::Board;
 use crate::scripts::Scripts;
 use crate::slow_log::SlowLog;
+use crate::steps::Steps;
 use crate::tenant::{Caches, Tenant};
 use crate::users::Users;
 use crate::waiters::Waiters;
@@ -64,6 +65,8 @@ pub(crate) struct ServerState {
     is_listening: Mutex<bool>,
     /// Clients that wait for something to take.
     pub(crate) waiters: Arc<Waiters>,
+    /// Steps of several requests, whose keys others wait for.
+    pub(crate) steps: Steps,
     /// Scripts of clients.
     pub(crate) scripts: Scripts,
     pub(crate) started: Instant,
@@ -99,6 +102,7 @@ impl ServerState {
         let owners = prefixes_of(&config.tenants, &tenants, |tenant| tenant.number);
         let keyspace = Arc::new(Keyspace::new(tenants.len(), Arc::clone(&channels), owners, told));
         let waiters = Arc::new(Waiters::new(tenants.len()));
+        let steps = Steps::new(config.workers);
         let scripts = Scripts::new(tenants.len(), &config);
         let draining = AtomicBool::new(false);
         let connections_max = AtomicUsize::new(config.connections_max);
@@ -132,6 +136,7 @@ impl ServerState {
             keyspace,
             is_listening: Mutex::default(),
             waiters,
+            steps,
             scripts,
             started,
             draining,

@@ -10,6 +10,11 @@ pub(crate) fn use_all(bytes: &[u8]) {
         assert_eq!(all.len(), hash.len());
         let _ = hash.get(wanted);
         reads::<Hash>(hash.with(&[(wanted, Some(b"value"))]));
+        reads::<Hash>(hash.with_values(all.iter().copied()));
+        reads::<Hash>(hash.with_expiries(&[(0, Some(1)), (hash.len(), None)]));
+        if let Some(left) = Hash::without_expired(hash, || u64::MAX / 2) {
+            reads::<Hash>(left);
+        }
         reads::<Hash>(hash.with(&all.iter().map(|(field, _)| (*field, None)).collect::<Vec<_>>()));
     }
     if let Ok(set) = Set::parse(bytes) {

@@ -26,19 +26,6 @@ pub(crate) enum ItemKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Damaged;
 
-/// A kind of collection, as a type.
-pub(crate) trait Shape {
-    const KIND: Kind;
-    /// What borrows the bytes of a collection.
-    type View<'a>: Copy;
-    /// The collection that these bytes are.
-    fn parse(bytes: &[u8]) -> Result<Self::View<'_>, Damaged>;
-    /// The collection without members, which is never stored.
-    fn empty<'a>() -> Self::View<'a>;
-    /// Number of members.
-    fn len(view: Self::View<'_>) -> usize;
-}
-
 impl Kind {
     /// The flags of an item that is such a collection.
     pub(crate) fn flags(self) -> u32 {

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::kind::{Damaged, Kind, Shape};
+use super::kind::{Damaged, Kind};
+use super::shape::Shape;
 use super::table::{Encoded, Plan, Table};
 
 /// Lists, as a type.
@@ -17,7 +18,7 @@ impl Shape for List {
     type View<'a> = ListView<'a>;
 
     fn parse(bytes: &[u8]) -> Result<ListView<'_>, Damaged> {
-        Table::of(bytes, Self::KIND, 1).map(ListView)
+        Table::of(bytes, Self::KIND, 1).map(|(table, _)| ListView(table))
     }
 
     fn empty<'a>() -> ListView<'a> {

@@ -1,6 +1,7 @@
 //! Sets: members, sorted.
 
-use super::kind::{Damaged, Kind, Shape};
+use super::kind::{Damaged, Kind};
+use super::shape::Shape;
 use super::table::{Encoded, Plan, Table};
 
 /// Sets, as a type.
@@ -15,7 +16,7 @@ impl Shape for Set {
     type View<'a> = SetView<'a>;
 
     fn parse(bytes: &[u8]) -> Result<SetView<'_>, Damaged> {
-        Table::of(bytes, Self::KIND, 1).map(SetView)
+        Table::of(bytes, Self::KIND, 1).map(|(table, _)| SetView(table))
     }
 
     fn empty<'a>() -> SetView<'a> {

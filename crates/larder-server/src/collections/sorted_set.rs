@@ -3,7 +3,8 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use super::kind::{Damaged, Kind, Shape};
+use super::kind::{Damaged, Kind};
+use super::shape::Shape;
 use super::table::{Encoded, Plan, Table, array, parts, short};
 
 /// Sorted sets, as a type.

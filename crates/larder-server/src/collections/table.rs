@@ -8,6 +8,8 @@ use super::kind::{Damaged, Kind};
 const VERSION: u8 = 1;
 /// Bytes of the header.
 const HEADER_BYTES: usize = 8;
+/// The mark of a hash with fields that expire.
+const HAS_TIMES: u8 = 1;
 
 /// An encoded collection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +42,8 @@ impl Encoded {
 /// The parts of an encoded collection, of which the header is right.
 pub(super) struct Parts<'a> {
     pub(super) members: usize,
+    /// Whether there is a time for each member, between the ends and the data.
+    has_times: bool,
     /// Behind the header.
     pub(super) rest: &'a [u8],
 }
@@ -47,12 +51,13 @@ pub(super) struct Parts<'a> {
 /// The parts of a collection of this kind.
 pub(super) fn parts(bytes: &[u8], kind: Kind) -> Result<Parts<'_>, Damaged> {
     let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>().ok_or(Damaged)?;
-    let [version, number, 0, 0, members @ ..] = header else { return Err(Damaged) };
-    if *version != VERSION || *number != kind.number() {
+    let [version, number, marks, 0, members @ ..] = header else { return Err(Damaged) };
+    let has_times = *marks == HAS_TIMES && kind == Kind::Hash;
+    if *version != VERSION || *number != kind.number() || !(*marks == 0 || has_times) {
         return Err(Damaged);
     }
     let members = usize::try_from(u32::from_le_bytes(*members)).map_err(|_| Damaged)?;
-    Ok(Parts { members, rest })
+    Ok(Parts { members, has_times, rest })
 }
 
 /// Numbers of 4 or 8 bytes at the begin of `bytes`, and what lies behind them.
@@ -87,11 +92,17 @@ impl<'a> Table<'a> {
         if ascends && table.begin(ends.len()) == data.len() { Ok(table) } else { Err(Damaged) }
     }
 
-    /// The strings of a collection of this kind, whose members have `step` strings each and nothing else.
-    pub(super) fn of(bytes: &'a [u8], kind: Kind, step: usize) -> Result<Self, Damaged> {
+    /// The strings of a collection of this kind, whose members have `step` strings each; and the times of its members,
+    /// if it has some.
+    pub(super) fn of(
+        bytes: &'a [u8],
+        kind: Kind,
+        step: usize,
+    ) -> Result<(Self, &'a [[u8; 8]]), Damaged> {
         let parts = parts(bytes, kind)?;
-        let (ends, data) = array(parts.rest, parts.members.checked_mul(step).ok_or(Damaged)?)?;
-        Self::new(ends, data)
+        let (ends, rest) = array(parts.rest, parts.members.checked_mul(step).ok_or(Damaged)?)?;
+        let (times, data) = array(rest, if parts.has_times { parts.members } else { 0 })?;
+        Ok((Self::new(ends, data)?, times))
     }
 
     /// Number of strings.
@@ -165,7 +176,8 @@ impl<'a> Plan<'a> {
         self.0.push(Part::New(string));
     }
 
-    /// Writes a collection: its strings are the parts, `step` of them a member. `middle` lies between ends and data.
+    /// Writes a collection: its strings are the parts, `step` of them a member. `middle` lies between ends and data; of
+    /// a hash it has the times of its members.
     pub(super) fn write(
         &self,
         (kind, step): (Kind, usize),
@@ -183,7 +195,8 @@ impl<'a> Plan<'a> {
         }
         let members = strings / step;
         let mut out = Vec::with_capacity(HEADER_BYTES + 4 * strings + middle.len() + bytes);
-        out.extend_from_slice(&[VERSION, kind.number(), 0, 0]);
+        let has_times = kind == Kind::Hash && !middle.is_empty();
+        out.extend_from_slice(&[VERSION, kind.number(), if has_times { HAS_TIMES } else { 0 }, 0]);
         out.extend_from_slice(&short(members).to_le_bytes());
         let mut end = 0;
         for part in &self.0 {

@@ -43,6 +43,64 @@ proptest! {
     }
 
     #[test]
+    fn fields_expire_one_by_one(
+        steps in vec((member(), proptest::option::of(member()), proptest::option::of(1_u64..20), 0_u8..4), 0..30),
+    ) {
+        let mut model: BTreeMap<Vec<u8>, (Vec<u8>, Option<u64>)> = BTreeMap::new();
+        let mut stored = bytes::<Hash>(Hash::empty().with(&[]));
+        for (now, (field, value, expires, how)) in steps.into_iter().enumerate() {
+            let hash = Hash::parse(&stored).unwrap();
+            let pair = || std::iter::once((&field[..], value.as_deref().unwrap_or_default()));
+            let text = value.clone().unwrap_or_default();
+            let next = match how {
+                0 => {
+                    match &value {
+                        Some(value) => model.insert(field.clone(), (value.clone(), None)),
+                        None => model.remove(&field),
+                    };
+                    hash.with(&[(&field, value.as_deref())])
+                }
+                1 => {
+                    let old = model.get(&field).and_then(|(_, expires)| *expires);
+                    model.insert(field.clone(), (text, old));
+                    hash.with_values(pair())
+                }
+                2 => {
+                    model.insert(field.clone(), (text, expires));
+                    hash.with_expiring(pair(), expires)
+                }
+                _ => {
+                    let place = hash.place(&field);
+                    if let Some((_, old)) = model.get_mut(&field) {
+                        *old = expires;
+                    }
+                    hash.with_expiries(&place.map(|place| (place, expires)).into_iter().collect::<Vec<_>>())
+                }
+            };
+            stored = bytes::<Hash>(next);
+            let now = now as u64;
+            let hash = Hash::parse(&stored).unwrap();
+            for (field, (value, expires)) in &model {
+                let lives = expires.is_none_or(|expires| expires > now);
+                prop_assert_eq!(hash.get_alive(field, now), lives.then_some(&value[..]));
+                prop_assert_eq!(hash.place(field).and_then(|at| hash.expiry(at)), *expires);
+            }
+            let before = model.len();
+            model.retain(|_, (_, expires)| expires.is_none_or(|expires| expires > now));
+            let left = Hash::without_expired(hash, || now);
+            prop_assert_eq!(left.is_some(), model.len() < before);
+            if let Some(left) = left {
+                stored = bytes::<Hash>(left);
+            }
+            let hash = Hash::parse(&stored).unwrap();
+            let all: Vec<_> = hash.iter().map(|(field, value)| (field.to_vec(), value.to_vec())).collect();
+            let expected: Vec<_> = model.iter().map(|(field, (value, _))| (field.clone(), value.clone())).collect();
+            prop_assert_eq!(all, expected);
+            prop_assert!(hash.len() == 0 || (stored[2] == 1) == model.values().any(|(_, it)| it.is_some()));
+        }
+    }
+
+    #[test]
     fn sets_are_sets(steps in vec((any::<bool>(), vec(member(), 0..6)), 0..12)) {
         let mut model: BTreeSet<Vec<u8>> = BTreeSet::new();
         let mut stored = bytes::<Set>(Set::empty().with(vec![]));
@@ -127,10 +185,11 @@ proptest! {
     #[test]
     fn any_bytes_are_read_without_a_panic(
         kind in 1_u8..5,
+        marks in 0_u8..2,
         count in 0_u8..6,
         rest in vec(prop_oneof![Just(0_u8), 0_u8..8, any::<u8>()], 0..120),
     ) {
-        let bytes = [&[1, kind, 0, 0, count, 0, 0, 0][..], &rest].concat();
+        let bytes = [&[1, kind, marks, 0, count, 0, 0, 0][..], &rest].concat();
         use_all(&bytes);
     }
 
@@ -172,6 +231,10 @@ fn a_collection_is_its_drawing() {
     let ends = |ends: &[u8]| ends.iter().flat_map(|end| [*end, 0, 0, 0]).collect::<Vec<u8>>();
     let expected = [&header(1)[..], &ends(&[0, 0, 1, 2, 4, 6, 9, 12]), b"aabcbcdefdef"].concat();
     assert_eq!(hash, expected);
+    let expires = Hash::empty().with_expiring(std::iter::once((&b"a"[..], &b"b"[..])), Some(7));
+    let drawn =
+        [&[1, 1, 1, 0, 1, 0, 0, 0][..], &ends(&[1, 2]), &7_u64.to_le_bytes(), b"ab"].concat();
+    assert_eq!(expires.into_bytes(), drawn);
     assert_eq!(set, [&header(2)[..], &ends(&[0, 1, 3, 6]), b"abcdef"].concat());
     let scores: Vec<u8> = [0.0_f64, 1.0, 2.0, 3.0].iter().flat_map(|it| it.to_le_bytes()).collect();
     let parts = [&header(3)[..], &ends(&[0, 1, 3, 6]), &scores, &ends(&[0, 1, 2, 3]), b"abcdef"];
@@ -201,6 +264,13 @@ fn what_is_no_collection_is_refused() {
     let mut newer = list;
     newer[0] = 2;
     assert!(List::parse(&newer).is_err(), "another version");
+    let mut marked = set_of_one();
+    marked[2] = 1;
+    assert!(Set::parse(&marked).is_err(), "members of sets do not expire");
+}
+
+fn set_of_one() -> Vec<u8> {
+    Set::empty().with(vec![b"a"]).into_bytes()
 }
 
 #[test]

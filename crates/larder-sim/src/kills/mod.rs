@@ -26,7 +26,9 @@
 //! | `harness` | runs the rounds |
 //! | `report` | results of a run |
 //! | `served` | the same for a whole server, judged by its clients |
+//! | `atomic` | a server whose clients judge scripts and transactions |
 
+mod atomic;
 mod choose;
 mod harness;
 mod journal;
@@ -40,6 +42,7 @@ mod value;
 mod victim;
 mod worker;
 
+pub use atomic::{AtomicOptions, AtomicReport, AtomicRound, run_atomic};
 pub use harness::run;
 pub use options::{Ending, InjectedBug, Options, SETTINGS};
 pub use oracle::Kind;

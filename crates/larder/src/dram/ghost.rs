@@ -98,7 +98,8 @@ impl Ghost {
         piece.marks.get_or_init(make)[at].store(mark, Ordering::Relaxed);
     }
 
-    /// Whether `hash` was evicted within about the last `window` demotions. A successful recall removes the mark.
+    /// Whether `hash` was evicted within about the last `window` demotions. It stays remembered: a caller that finds no
+    /// room may come again.
     pub(crate) fn recalls(&self, hash: KeyHash, window: usize, held: &ReadProof) -> bool {
         let Some(mark) = self.mark(hash, held) else { return false };
         let found = mark.load(Ordering::Relaxed);
@@ -108,11 +109,15 @@ impl Ghost {
         let now = self.tick(self.demotions.load(Ordering::Relaxed), held);
         let age = now.wrapping_sub(found) & TIME_MASK;
         let window = window.div_ceil(self.demotions_a_tick(held) as usize);
-        let recalled = age as usize <= window.min(TIME_MASK as usize / 2);
-        if recalled {
+        age as usize <= window.min(TIME_MASK as usize / 2)
+    }
+
+    /// Removes the mark of `hash`, which is there again.
+    pub(crate) fn forget(&self, hash: KeyHash, held: &ReadProof) {
+        let Some(mark) = self.mark(hash, held) else { return };
+        if mark.load(Ordering::Relaxed) & !TIME_MASK == fingerprint(hash) {
             mark.store(0, Ordering::Relaxed);
         }
-        recalled
     }
 
     fn tick(&self, demotions: u32, held: &ReadProof) -> u32 {
@@ -179,7 +184,11 @@ mod tests {
             let window = |part: u64| usize::try_from(many * part / 10).unwrap();
             assert!(!ghost.recalls(key(0), window(4), held));
             assert!(ghost.recalls(key(0), window(11), held));
-            assert!(!ghost.recalls(key(0), window(11), held), "a recall is taken once");
+            assert!(ghost.recalls(key(0), window(11), held), "a caller without room comes again");
+            ghost.forget(key(1), held);
+            assert!(ghost.recalls(key(0), window(11), held));
+            ghost.forget(key(0), held);
+            assert!(!ghost.recalls(key(0), window(11), held));
             assert!(!ghost.recalls(KeyHash(0), 5, held), "an empty place recalls nothing");
         }
     }

@@ -44,8 +44,10 @@ struct ToSegment<'a> {
     admit: Admit<'a>,
     /// Receives a pin of the inserted record. Such a record never overwrites another one, which others could pin.
     pinned: Option<&'a mut Option<Pin>>,
-    /// The queue and group of the item, once known: a ghost recalls only once.
+    /// The queue and group of the item, once known.
     place: Option<(Queue, usize)>,
+    /// Whether the ghost has recalled the item, which it does until the item has its place.
+    recalled: bool,
     appended: bool,
 }
 
@@ -57,8 +59,8 @@ impl<'a> ToSegment<'a> {
         admit: Admit<'a>,
         pinned: Option<&'a mut Option<Pin>>,
     ) -> Self {
-        let drawn = None;
-        Self { tier, item, drawn, bytes: 0, now, admit, pinned, place: None, appended: false }
+        let (drawn, place, recalled, appended) = (None, None, false, false);
+        Self { tier, item, drawn, bytes: 0, now, admit, pinned, place, recalled, appended }
     }
 
     fn drawn(&mut self) -> ItemRef<'a> {
@@ -69,10 +71,14 @@ impl<'a> ToSegment<'a> {
         drawn
     }
 
-    fn place(&mut self) -> (Queue, usize) {
-        let (tier, item, now_s) = (self.tier, self.item, self.second_for_expiry());
-        let find = || (tier.queue_of_newcomer(item.hash), group_of(item.expiry_s, now_s));
-        *self.place.get_or_insert_with(find)
+    fn place(&mut self, locked: &LockProof) -> (Queue, usize) {
+        if let Some(place) = self.place {
+            return place;
+        }
+        let (tier, hash) = (self.tier, self.item.hash);
+        self.recalled = tier.ghost.recalls(hash, tier.window(), locked);
+        let queue = first_queue(tier.policy, self.recalled);
+        *self.place.insert((queue, group_of(self.item.expiry_s, self.second_for_expiry())))
     }
 
     /// The current second, if the place of the item depends on it.
@@ -111,7 +117,7 @@ impl Putting for ToSegment<'_> {
         old: Option<Location>,
         locked: &LockProof,
     ) -> Result<Location, PutOutcome> {
-        let (place, drawn) = (self.place(), self.drawn());
+        let (place, drawn) = (self.place(locked), self.drawn());
         let tier = self.tier;
         let mut lane = tier.lane(drawn.hash);
         if !lane.has_room(place, self.bytes) {
@@ -128,6 +134,9 @@ impl Putting for ToSegment<'_> {
             **pinned = Some(segment.pin(location.at));
         }
         self.appended = true;
+        if self.recalled {
+            tier.ghost.forget(self.item.hash, locked);
+        }
         Ok(location)
     }
 
@@ -247,7 +256,8 @@ impl DramTier {
                 }
                 return Ok(());
             }
-            let (place, bytes) = (putting.place(), putting.bytes);
+            let place = putting.place.expect("there was no room at its place");
+            let bytes = putting.bytes;
             let mut lane = self.lane(item.hash);
             if lane.has_room(place, bytes) {
                 continue; // another caller has opened a segment
@@ -294,12 +304,6 @@ impl DramTier {
             self.reclaim(); // the smaller tables
             self.keep_budget(now.now_s());
         }
-    }
-
-    /// The queue of an item whose key is not in the tier.
-    fn queue_of_newcomer(&self, hash: KeyHash) -> Queue {
-        let inside = self.index.readers().enter();
-        first_queue(self.policy, self.ghost.recalls(hash, self.window(), inside.held()))
     }
 
     /// `item` with its given version, or with a new one.

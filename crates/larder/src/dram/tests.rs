@@ -218,6 +218,37 @@ fn s3_fifo_keeps_what_was_hit_through_a_scan() {
     assert_eq!((0..50).filter(|&key| holds(&tier, key)).count(), 50);
 }
 
+/// A set that finds no room comes again. What was evicted not long ago goes to the main queue then, as it would have.
+#[test]
+fn what_finds_no_room_at_first_is_recalled_later() {
+    let survivors = |tries: usize| {
+        let tier = DramTier::new(1 << 20, DramPolicy::S3Fifo, true, 0, KeyHasher::UNSEEDED);
+        let demote = || {
+            while let Some(demotion) = tier.next_demotion() {
+                tier.demoted(demotion);
+            }
+        };
+        let put = |key| {
+            while insert(&tier, key, 100, 0).is_err() {
+                demote();
+            }
+        };
+        (0..20_000).for_each(put);
+        let evicted: Vec<u64> =
+            (0..20_000).rev().filter(|key| !holds(&tier, *key)).take(200).collect();
+        (20_000..).take_while(|key| insert(&tier, *key, 100, 0).is_ok()).for_each(drop);
+        for key in evicted.repeat(tries) {
+            assert_eq!(insert(&tier, key, 100, 0), Err(DramFull));
+        }
+        demote();
+        evicted.iter().copied().for_each(put);
+        (50_000..60_000).for_each(put);
+        evicted.into_iter().filter(|key| holds(&tier, *key)).count()
+    };
+    let [at_once, later] = [0, 2].map(survivors);
+    assert!(at_once > 100 && later > at_once / 2, "{at_once} {later} survive a scan");
+}
+
 #[test]
 fn lru_gives_a_second_chance_to_what_was_hit() {
     let tier = tier(300_000, DramPolicy::Lru);

@@ -6,32 +6,20 @@ const FUNCTIONS: &str = "this cache has no functions: use EVAL or EVALSHA";
 const REPLICAS: &str = "this cache has no replicas: give clients several servers";
 const SLOTS: &str = "slots do not move: change the map of slots, and restart";
 const DUMPS: &str = "nothing is dumped: what is on flash survives a restart";
-const FIELDS: &str = "fields have no lifetimes: give the key one, or use a key for each field";
 
 /// Names in lower case, and what is said of them.
-const ABSENT: [(&str, &str); 27] = [
+const ABSENT: [(&str, &str); 16] = [
     ("bgrewriteaof", DUMPS),
     ("bgsave", DUMPS),
-    ("dump", DUMPS),
     ("failover", REPLICAS),
     ("fcall", FUNCTIONS),
     ("fcall_ro", FUNCTIONS),
-    ("hexpire", FIELDS),
-    ("hexpireat", FIELDS),
-    ("hexpiretime", FIELDS),
-    ("hpersist", FIELDS),
-    ("hpexpire", FIELDS),
-    ("hpexpireat", FIELDS),
-    ("hpexpiretime", FIELDS),
-    ("hpttl", FIELDS),
-    ("httl", FIELDS),
     ("lcs", "this cache compares no strings: read both, and compare them in the client"),
     ("migrate", SLOTS),
     ("module", "this cache has no modules: use EVAL"),
     ("monitor", "requests are not copied to clients: use SLOWLOG, INFO commandstats, or /metrics"),
     ("psync", REPLICAS),
     ("replicaof", REPLICAS),
-    ("restore", DUMPS),
     ("save", DUMPS),
     ("shutdown", "clients cannot stop this server: send it SIGTERM"),
     ("slaveof", REPLICAS),

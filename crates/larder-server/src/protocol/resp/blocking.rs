@@ -111,7 +111,7 @@ async fn attempt_in_turn(
     argv: Arguments<'_>,
     manner: Manner,
 ) -> Result<Attempt, Refusal> {
-    let _turns = turns::take(cx.caller, command.keys_of(argv)).await;
+    let _turns = turns::take(cx.caller, || command.keys_of(argv)).await;
     attempt(cx, command.does, argv, manner).await
 }
 

@@ -2,16 +2,21 @@
 //!
 //! A collection is one item of the cache. A read borrows its bytes; a change reads the item, writes it anew, and is
 //! one atomic step of its key. Its lifetime stays, and a collection without members is removed.
+//!
+//! Members that have expired are removed before they are seen: a read that finds some removes them by a change, and
+//! reads again; a change begins with what is left.
 
 use std::cmp::Ordering;
 
 use larder::{Change, SetOptions, Value};
 
 use super::context::{Context, gone, no_room, shown};
+use super::events::HEXPIRED;
+use super::expiry;
 use super::parse::Arguments;
 use super::write::{Refusal, Writer};
 use crate::account::KeptBytes;
-use crate::collections::{Damaged, Encoded, ItemKind, Kind, Shape};
+use crate::collections::{Damaged, Encoded, Hash, ItemKind, Kind, Shape};
 
 /// A request with more members is done in steps of this number, between which other connections run.
 const MEMBERS_A_STEP: usize = 4096;
@@ -58,26 +63,56 @@ pub(super) async fn read<S: Shape, T>(
     key: &[u8],
     look: impl for<'v> FnOnce(S::View<'v>, &mut Writer<'_>) -> T,
 ) -> Result<T, Refusal> {
-    let Context { caller, out, .. } = cx;
-    let (mut look, before, mut bytes) = (Some(look), out.len(), 0);
-    let cache = caller.cache_for(key);
-    let found = cache.get_with(key, |value, meta| {
-        bytes = value.len();
-        let view = view::<S>(value, meta.flags)?;
-        Ok::<_, Refusal>(look.take().map(|look| look(view, out)))
-    });
-    let found = found.await?;
-    caller.worker.counters.count_get(found.is_some());
-    let told = match found {
-        Some(found) => found?,
-        None => {
-            caller.worker.shared.keyspace.misses(caller.tenant_of(key), key);
-            look.take().map(|look| look(S::empty(), out))
+    let (mut look, before, mut bytes) = (Some(look), cx.out.len(), 0);
+    let (told, was_there) = loop {
+        let Context { caller, out, .. } = cx;
+        let cache = caller.cache_for(key);
+        let found = cache.get_with(key, |value, meta| {
+            bytes = value.len();
+            let view = view::<S>(value, meta.flags)?;
+            let now = || expiry::millis_since_1970(cache.moment(key).wall());
+            if S::without_expired(view, now).is_some() {
+                return Ok(None);
+            }
+            Ok::<_, Refusal>(look.take().map(|look| look(view, out)))
+        });
+        match found.await? {
+            None => break (look.take().map(|look| look(S::empty(), out)), false),
+            Some(Ok(Some(told))) => break (Some(told), true),
+            Some(Ok(None)) => remove_expired::<S>(cx, key).await?,
+            Some(Err(refusal)) => {
+                caller.worker.counters.count_get(true);
+                return Err(refusal);
+            }
         }
     };
+    let Context { caller, out, .. } = cx;
+    caller.worker.counters.count_get(was_there);
+    if !was_there {
+        caller.worker.shared.keyspace.misses(caller.tenant_of(key), key);
+    }
     // The offsets are checked, and the answer is copied.
     caller.work.does_bytes(bytes / 8 + out.len().saturating_sub(before));
     Ok(told.expect("it was called once"))
+}
+
+/// Removes the members of `key` that have expired, in a step of its own, which is told as such.
+async fn remove_expired<S: Shape>(cx: &mut Context<'_>, key: &[u8]) -> Result<(), Refusal> {
+    let now = expiry::millis_since_1970(cx.wall(key));
+    let event = std::mem::replace(&mut cx.client.event, HEXPIRED);
+    // What a transaction watches is compared when it changes something itself.
+    let guarded = std::mem::take(&mut cx.client.guarded);
+    let done = cx.change(key, |current| {
+        let view = current.and_then(|value| view::<S>(value, value.flags()).ok());
+        match view.and_then(|view| S::without_expired(view, || now)) {
+            None => Change::Keep,
+            Some(left) if left.is_empty() => gone(),
+            Some(left) => Change::StoreKeepingExpiry(left.into_bytes().into()),
+        }
+    });
+    let done = done.await;
+    (cx.client.event, cx.client.guarded) = (event, guarded);
+    done.map(|_| ())
 }
 
 /// Shows `look` the string of `key`, which is empty if there is none, and the place for the answer.
@@ -126,10 +161,17 @@ pub(super) async fn amend<S: Shape, T>(
     let most = bytes_max(cx);
     let (mut ended, mut grows) = (None, false);
     let mut written = 0;
+    let moment = cx.cache(key).moment(key);
     cx.change(key, |current| {
         grows = false;
         let view = current.map_or(Ok(S::empty()), |value| view::<S>(value, value.flags()));
-        let (edited, told) = match view.and_then(&mut edit) {
+        let now = || expiry::millis_since_1970(moment.wall());
+        let left = view.as_ref().ok().and_then(|view| S::without_expired(*view, now));
+        let edited = match left.map(Encoded::into_bytes) {
+            Some(left) => S::parse(&left).map_err(Refusal::from).and_then(&mut edit),
+            None => view.and_then(&mut edit),
+        };
+        let (edited, told) = match edited {
             Ok((edit, told)) => (edit, Ok(told)),
             Err(refusal) => (Edit::Keep, Err(refusal)),
         };
@@ -186,7 +228,8 @@ fn options(kind: Kind) -> SetOptions {
     SetOptions { flags: kind.flags(), ..SetOptions::default() }
 }
 
-fn bytes_max(cx: &Context<'_>) -> usize {
+/// Longest collection, in bytes.
+pub(super) fn bytes_max(cx: &Context<'_>) -> usize {
     cx.caller.worker.shared.collection_bytes_max()
 }
 
@@ -224,6 +267,19 @@ impl Copied {
 
 /// Copies the value of `key`.
 pub(super) async fn copied(cx: &mut Context<'_>, key: &[u8]) -> Result<Copied, Refusal> {
+    loop {
+        let copied = copied_as_it_is(cx, key).await?;
+        let now = || expiry::millis_since_1970(cx.wall(key));
+        match copied.view::<Hash>() {
+            Ok(hash) if Hash::without_expired(hash, now).is_some() => {
+                remove_expired::<Hash>(cx, key).await?;
+            }
+            _ => return Ok(copied),
+        }
+    }
+}
+
+async fn copied_as_it_is(cx: &mut Context<'_>, key: &[u8]) -> Result<Copied, Refusal> {
     let mut kept = cx.caller.keep();
     let cache = cx.cache(key);
     let found = cache

@@ -109,6 +109,7 @@ pub(super) enum Does {
     Decrby,
     Del,
     Discard,
+    Dump,
     Echo,
     Eval,
     EvalRo,
@@ -131,19 +132,31 @@ pub(super) enum Does {
     Hdel,
     Hello,
     Hexists,
+    Hexpire,
+    Hexpireat,
+    Hexpiretime,
     Hget,
     Hgetall,
+    Hgetdel,
+    Hgetex,
     Hincrby,
     Hincrbyfloat,
     Hkeys,
     Hlen,
     Hmget,
     Hmset,
+    Hpersist,
+    Hpexpire,
+    Hpexpireat,
+    Hpexpiretime,
+    Hpttl,
     Hrandfield,
     Hscan,
     Hset,
+    Hsetex,
     Hsetnx,
     Hstrlen,
+    Httl,
     Hvals,
     Incr,
     Incrby,
@@ -192,6 +205,7 @@ pub(super) enum Does {
     Rename,
     Renamenx,
     Reset,
+    Restore,
     Role,
     Rpop,
     Rpoplpush,
@@ -284,9 +298,12 @@ impl Command {
         self.flags & flag != 0
     }
 
-    /// Whether earlier requests must be answered before it begins.
+    /// Whether earlier requests must be answered before it begins. A step waits for requests that work with its keys,
+    /// and so must not be one that earlier requests of its connection wait for.
     pub(super) fn waits_for_earlier(&self) -> bool {
         !self.has(flags::READONLY) && !matches!(self.does, Does::Ping | Does::Echo)
+            || self.takes_turns()
+            || self.does == Does::SortRo
     }
 
     /// The indices of the keys among its arguments.

@@ -10,10 +10,10 @@ use super::queue::WatchedKeys;
 use super::write::{NO_ROOM, Outcome, Refusal, Writer};
 use crate::caller::Caller;
 use crate::databases::KeySpace;
+use crate::key_calls::KeyCalls;
 use crate::keyspace::DEL;
 use crate::resp_board::ClientScope;
 use crate::resp_board::{Board, KnownAs};
-use crate::tenant::Calls;
 
 /// What a command works with.
 pub(super) struct Context<'a> {
@@ -24,7 +24,7 @@ pub(super) struct Context<'a> {
 
 impl Context<'_> {
     /// The calls of the cache that holds `key`.
-    pub(super) fn cache(&self, key: &[u8]) -> Calls<'_> {
+    pub(super) fn cache(&self, key: &[u8]) -> KeyCalls<'_> {
         self.caller.cache_for(key)
     }
 

@@ -66,6 +66,8 @@ pub(super) const LPOP: Event = list("lpop");
 pub(super) const RPOP: Event = list("rpop");
 pub(super) const SADD: Event = set("sadd");
 pub(super) const SREM: Event = set("srem");
+/// Fields of a hash have expired.
+pub(super) const HEXPIRED: Event = hash("hexpired");
 pub(super) const ZINCR: Event = sorted_set("zincr");
 pub(super) const ZPOPMIN: Event = sorted_set("zpopmin");
 pub(super) const ZPOPMAX: Event = sorted_set("zpopmax");
@@ -74,6 +76,7 @@ pub(super) const RENAME_TO: Event = Event::generic("rename_to");
 pub(super) const MOVE_FROM: Event = Event::generic("move_from");
 pub(super) const MOVE_TO: Event = Event::generic("move_to");
 pub(super) const COPY_TO: Event = Event::generic("copy_to");
+pub(super) const RESTORE: Event = Event::generic("restore");
 const PERSIST: Event = Event::generic("persist");
 
 /// The event of what a command stores.
@@ -99,10 +102,14 @@ pub(super) fn of(does: Does) -> Event {
         Does::Sinterstore => set("sinterstore"),
         Does::Sunionstore => set("sunionstore"),
         Does::Sdiffstore => set("sdiffstore"),
-        Does::Hset | Does::Hmset | Does::Hsetnx => hash("hset"),
+        Does::Hset | Does::Hmset | Does::Hsetnx | Does::Hsetex => hash("hset"),
+        Does::Hexpire | Does::Hpexpire | Does::Hexpireat | Does::Hpexpireat | Does::Hgetex => {
+            hash("hexpire")
+        }
+        Does::Hpersist => hash("hpersist"),
         Does::Hincrby => hash("hincrby"),
         Does::Hincrbyfloat => hash("hincrbyfloat"),
-        Does::Hdel => hash("hdel"),
+        Does::Hdel | Does::Hgetdel => hash("hdel"),
         Does::Zadd => sorted_set("zadd"),
         Does::Zincrby => ZINCR,
         Does::Zrem => sorted_set("zrem"),

@@ -76,6 +76,11 @@ pub(super) fn millis_of(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
+/// As fields of hashes have it.
+pub(super) fn millis_since_1970(wall: Duration) -> u64 {
+    u64::try_from(wall.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// The answer for a value that expires at `expires_at` by the cache's time: -1 if it never does.
 pub(super) fn told(unit: Unit, expires_at: Option<Duration>, moment: Moment) -> i64 {
     let Some(end) = expires_at else { return -1 };

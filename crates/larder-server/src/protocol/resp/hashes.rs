@@ -3,11 +3,11 @@
 use super::collection::{Edit, LOOKUPS_A_UNIT, amend, copied, read, steps};
 use super::command::Does;
 use super::context::{Context, wrong_arity};
-use super::number;
 use super::parse::Arguments;
 use super::random::{self, Wanted};
 use super::walk;
 use super::write::{NO_FLOAT, NO_INTEGER, Outcome, Refusal, SYNTAX};
+use super::{field_lifetimes, number};
 use crate::collections::{Hash, HashView};
 
 /// Runs a command of hashes.
@@ -41,7 +41,8 @@ pub(super) async fn run(cx: &mut Context<'_>, does: Does, argv: Arguments<'_>) -
         Does::Hincrby => count(cx, argv).await,
         Does::Hincrbyfloat => count_fraction(cx, argv).await,
         Does::Hrandfield => random_fields(cx, argv).await,
-        _ => walk::hscan(cx, argv).await,
+        Does::Hscan => walk::hscan(cx, argv).await,
+        _ => field_lifetimes::run(cx, does, argv).await,
     }
 }
 
@@ -178,8 +179,9 @@ async fn count_fraction(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     Ok(())
 }
 
+/// As it was, with another value of this field.
 fn with(hash: HashView<'_>, field: &[u8], value: &[u8]) -> crate::collections::Encoded {
-    hash.with(&[(field, Some(value))])
+    hash.with_values(std::iter::once((field, value)))
 }
 
 /// `HRANDFIELD`.

@@ -10,7 +10,7 @@ use super::write::{Outcome, Refusal};
 
 /// Conditions on the current lifetime.
 #[derive(Clone, Copy, Debug, Default)]
-struct LifetimeCondition {
+pub(super) struct LifetimeCondition {
     has_none: bool,
     has_one: bool,
     is_later: bool,
@@ -18,9 +18,10 @@ struct LifetimeCondition {
 }
 
 impl LifetimeCondition {
-    fn of(argv: Arguments<'_>) -> Result<Self, Refusal> {
+    /// The condition that these words say.
+    pub(super) fn of<'a>(words: impl Iterator<Item = &'a [u8]>) -> Result<Self, Refusal> {
         let mut only_if = Self::default();
-        for option in argv.from(3) {
+        for option in words {
             match &*option.to_ascii_uppercase() {
                 b"NX" => only_if.has_none = true,
                 b"XX" => only_if.has_one = true,
@@ -44,7 +45,7 @@ impl LifetimeCondition {
     }
 
     /// Whether a value that expires at `old` may expire at `new`. `None` is the longest lifetime.
-    fn holds(self, old: Option<i64>, new: i64) -> bool {
+    pub(super) fn holds(self, old: Option<i64>, new: i64) -> bool {
         let old = old.unwrap_or(i64::MAX);
         !(self.has_none && old != i64::MAX
             || self.has_one && old == i64::MAX
@@ -62,7 +63,7 @@ pub(super) async fn expire(cx: &mut Context<'_>, argv: Arguments<'_>, does: Does
         _ => (expiry::PXAT, "pexpireat"),
     };
     let key = argv.get(1);
-    let only_if = LifetimeCondition::of(argv)?;
+    let only_if = LifetimeCondition::of(argv.from(3))?;
     let moment = cx.cache(key).moment(key);
     let at = unit.at(argv.get(2), moment.wall(), name)?;
     touch(cx, key, |current| {

@@ -11,9 +11,9 @@ use super::read::{self, ValueRead};
 use super::timing::Timing;
 use super::write::{NO_ROOM, Outcome, Refusal, Writer};
 use super::{
-    acl, amend, bits, blocking, clients, cluster, config, connection, databases, docs, events,
-    hashes, hyperloglog, info, key_names, keys, latency, lifetimes, lists, scan, scripts, sets,
-    slowlog, sort, sorted_sets, strings, subscribe, tracking, transaction, turns,
+    acl, amend, bits, blocking, clients, cluster, config, connection, databases, docs, dumping,
+    events, hashes, hyperloglog, info, key_names, keys, latency, lifetimes, lists, scan, scripts,
+    sets, slowlog, sort, sorted_sets, strings, subscribe, tracking, transaction, turns,
 };
 use crate::channels::Kind;
 
@@ -38,12 +38,15 @@ async fn run(
 ) -> Outcome {
     let renamed = key_names::renamed(cx.space(), command, argv);
     let argv = renamed.as_ref().map_or(argv, |renamed| argv.with_names(renamed));
+    if has_turn {
+        turns::hold(cx.caller, command.keys_of(argv)).await;
+    }
     begins(cx, command, argv).await;
     if let Some(read) = ValueRead::of(command.does, argv) {
         return read::run(cx, read?, argv.get(1)).await;
     }
     let _turns = match command.takes_turns() && !has_turn {
-        true => Some(turns::take(cx.caller, command.keys_of(argv)).await),
+        true => Some(Box::pin(turns::take(cx.caller, || command.keys_of(argv))).await),
         false => None,
     };
     match command.group {
@@ -60,7 +63,7 @@ async fn run(
         Group::String | Group::Generic => of_keys(cx, command.does, argv).await,
         Group::Scripting => Box::pin(of_scripts(cx, command.does, argv, has_turn)).await,
         Group::Pubsub => of_channels(cx, command.does, argv).await,
-        _ => of_server(cx, command.does, argv).await,
+        _ => Box::pin(of_server(cx, command.does, argv)).await,
     }
 }
 
@@ -103,17 +106,17 @@ async fn remember(cx: &Context<'_>, command: &Command, argv: Arguments<'_>) {
     }
 }
 
-/// Strings and keys.
+/// Strings and keys. The longer futures are boxed, so that those that are usual stay small.
 async fn of_keys(cx: &mut Context<'_>, does: Does, argv: Arguments<'_>) -> Outcome {
     match does {
         Does::Set => strings::set(cx, argv).await,
         Does::Setex | Does::Psetex => strings::setex(cx, argv, does).await,
         Does::Setnx => strings::setnx(cx, argv).await,
         Does::Getset | Does::Getdel => strings::exchange(cx, argv, does).await,
-        Does::Getex => strings::getex(cx, argv).await,
-        Does::Mget => read::mget(cx, argv).await,
-        Does::Mset => strings::mset(cx, argv).await,
-        Does::Msetnx => strings::msetnx(cx, argv).await,
+        Does::Getex => Box::pin(strings::getex(cx, argv)).await,
+        Does::Mget => Box::pin(read::mget(cx, argv)).await,
+        Does::Mset => Box::pin(strings::mset(cx, argv)).await,
+        Does::Msetnx => Box::pin(strings::msetnx(cx, argv)).await,
         Does::Incr | Does::Decr | Does::Incrby | Does::Decrby => amend::count(cx, argv, does).await,
         Does::Incrbyfloat => amend::incrbyfloat(cx, argv).await,
         Does::Append => amend::append(cx, argv).await,
@@ -125,13 +128,15 @@ async fn of_keys(cx: &mut Context<'_>, does: Does, argv: Arguments<'_>) -> Outco
             lifetimes::expire(cx, argv, does).await
         }
         Does::Persist => lifetimes::persist(cx, argv).await,
-        Does::Rename | Does::Renamenx => keys::rename(cx, argv, does).await,
-        Does::Copy => keys::copy(cx, argv).await,
-        Does::Move => databases::move_key(cx, argv).await,
-        Does::Object => keys::object(cx, argv).await,
-        Does::Randomkey => scan::random_key(cx).await,
-        Does::KeysLike => scan::keys(cx, argv).await,
-        Does::Scan => scan::scan(cx, argv).await,
+        Does::Rename | Does::Renamenx => Box::pin(keys::rename(cx, argv, does)).await,
+        Does::Copy => Box::pin(keys::copy(cx, argv)).await,
+        Does::Move => Box::pin(databases::move_key(cx, argv)).await,
+        Does::Dump => Box::pin(dumping::dump(cx, argv)).await,
+        Does::Restore => Box::pin(dumping::restore(cx, argv)).await,
+        Does::Object => Box::pin(keys::object(cx, argv)).await,
+        Does::Randomkey => Box::pin(scan::random_key(cx)).await,
+        Does::KeysLike => Box::pin(scan::keys(cx, argv)).await,
+        Does::Scan => Box::pin(scan::scan(cx, argv)).await,
         Does::Wait => connection::wait(cx, argv),
         _ => unreachable!("the table says which group it is in"),
     }
@@ -183,6 +188,7 @@ fn of_script<'c>(
     Box::pin(async move {
         let renamed = key_names::renamed(cx.space(), command, said);
         let argv = renamed.as_ref().map_or(said, |renamed| said.with_names(renamed));
+        turns::hold(cx.caller, command.keys_of(argv)).await;
         begins(cx, command, argv).await;
         match command.does {
             Does::Incr | Does::Decr | Does::Incrby | Does::Decrby => {

@@ -6,10 +6,10 @@ use std::ops::Range;
 use super::collection::{Copied, LongAnswer, WRONG_TYPE, copied, is_string, replace, sorted};
 use super::command::Does;
 use super::context::{Context, no_room};
-use super::number;
 use super::parse::Arguments;
 use super::turns;
 use super::write::{NO_INTEGER, Outcome, Refusal, SYNTAX};
+use super::{expiry, number};
 use crate::account::KeptBytes;
 use crate::collections::{Hash, ItemKind, Kind, List, Set, Shape, SortedSet};
 
@@ -39,12 +39,13 @@ impl<'a> Pattern<'a> {
     async fn value(self, cx: &Context<'_>, member: &[u8]) -> Result<Option<Vec<u8>>, Refusal> {
         let key = cx.name_of(&[self.before, member, self.behind].concat());
         let cache = cx.cache(&key);
+        let now = expiry::millis_since_1970(cx.wall(&key));
         let found = cache.get_with(&key, |value, meta| match self.field {
             None => is_string(meta.flags).then(|| value.to_vec()),
             Some(field) => {
                 let is_hash = ItemKind::of(meta.flags) == ItemKind::Collection(Kind::Hash);
                 let hash = is_hash.then(|| Hash::parse(value).ok()).flatten();
-                hash.and_then(|hash| hash.get(field)).map(<[u8]>::to_vec)
+                hash.and_then(|hash| hash.get_alive(field, now)).map(<[u8]>::to_vec)
             }
         });
         let found = found.await?.flatten();
@@ -151,7 +152,7 @@ pub(super) async fn run(
     if has_patterns && cx.caller.worker.shared.config.cluster.is_some() {
         return Err(Refusal::Says("ERR BY and GET options of SORT are denied in cluster mode"));
     }
-    let keys = std::iter::once(argv.get(1)).chain(words.store);
+    let keys = || std::iter::once(argv.get(1)).chain(words.store);
     let _turns = match has_turn {
         true => None,
         false => Some(turns::take(cx.caller, keys).await),

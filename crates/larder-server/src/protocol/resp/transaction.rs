@@ -3,8 +3,8 @@
 //! Guarantees:
 //! - `EXEC`, `RENAME`, `RENAMENX`, `COPY` and `MSETNX` that name keys of the same tenant run one after the other,
 //!   whichever connections and workers they come from, even if they also name keys of other tenants.
-//! - Single requests of other connections do not wait for a transaction: they may run between two of its requests. Each
-//!   request on one key is one atomic step, within a transaction as without.
+//! - To others a transaction is one step: single requests for its keys wait until it has ended. Requests for other keys
+//!   go on ([`crate::steps`]).
 //! - A transaction does not begin if a watched key has another version or another lifetime than when it was watched. If
 //!   the first request that changes something has one key, and that key is watched, the change checks the key again in
 //!   the same atomic step. So watching a key, reading it and setting it in a transaction loses no update, even if other
@@ -110,7 +110,9 @@ pub(super) async fn begin(cx: &mut Context<'_>) -> Result<Option<ReadyTransactio
     let requests = &transaction.requests;
     let of_requests =
         requests.iter().flat_map(|(_, command, argv)| command.keys_of(argv.as_arguments()));
-    let turns = turns::take(cx.caller, watched.keys().chain(of_requests)).await;
+    let of_requests = of_requests.map(|key| cx.name_of(key));
+    let names: Vec<Vec<u8>> = of_requests.chain(watched.keys().map(<[u8]>::to_vec)).collect();
+    let turns = turns::take(cx.caller, || names.iter().map(|name| &name[..])).await;
     for key in watched.keys() {
         let current = cx.cache(key).get_with(key, |_, meta| meta).await?;
         if !watched.is_still(key, current) {

@@ -54,6 +54,92 @@ fn numbers_of_fields_are_counted() {
 }
 
 #[test]
+fn fields_expire() {
+    let server = in_memory();
+    let mut it = client(&server);
+    it.tells("HSET h a 1 b 2 c 3 n 4", ":4");
+    it.tells("HEXPIRE h 100 FIELDS 3 a b nope", "[:1 :1 :-2]");
+    it.tells("HTTL h FIELDS 4 a b c nope", "[:100 :100 :-1 :-2]");
+    it.tells("HEXPIRE nope 100 FIELDS 1 a", "[:-2]");
+    it.tells("HTTL nope FIELDS 1 a", "[:-2]");
+    it.tells("HEXPIRE h 50 NX FIELDS 2 a c", "[:0 :1]");
+    it.tells("HEXPIRE h 200 GT FIELDS 2 a c", "[:1 :1]");
+    it.tells("HEXPIRE h 10 LT FIELDS 2 a n", "[:1 :1]");
+    it.tells("HPERSIST h FIELDS 3 a n nope", "[:1 :1 :-2]");
+    it.tells("HPERSIST h FIELDS 1 a", "[:-1]");
+    it.tells("HEXPIREAT h 4000000000 FIELDS 1 a", "[:1]");
+    it.tells("HEXPIRETIME h FIELDS 1 a", "[:4000000000]");
+    it.tells("HPEXPIREAT h 4000000000001 FIELDS 1 a", "[:1]");
+    it.tells("HPEXPIRETIME h FIELDS 1 a", "[:4000000000001]");
+    it.tells("HEXPIRETIME h FIELDS 1 a", "[:4000000001]");
+    // What ends a lifetime, and what keeps it.
+    it.tells("HEXPIRE h 100 FIELDS 1 n", "[:1]");
+    it.tells("HINCRBY h n 1", ":5");
+    it.tells("HTTL h FIELDS 1 n", "[:100]");
+    it.tells("HSET h n 7", ":0");
+    it.tells("HTTL h FIELDS 1 n", "[:-1]");
+    // A time that is over removes.
+    it.tells("HEXPIRE h 0 FIELDS 1 n", "[:2]");
+    it.tells("HPEXPIREAT h 1 FIELDS 2 b b", "[:2 :2]");
+    it.tells("HKEYS h", "[a c]");
+    // All readers see that fields are gone; the hash goes with the last.
+    it.tells("HPEXPIRE h 30 FIELDS 1 a", "[:1]");
+    it.tells("HSET other a 1", ":1");
+    it.tells("HPEXPIRE other 30 FIELDS 1 a", "[:1]");
+    std::thread::sleep(std::time::Duration::from_millis(60));
+    it.tells("HLEN h", ":1");
+    it.tells("HGETALL h", "[c 3]");
+    it.tells("HSCAN h 0", "[0 [c 3]]");
+    it.tells("HSETNX h a 9", ":1");
+    it.tells("HRANDFIELD other 5", "[]");
+    it.tells("EXISTS other", ":0");
+    // Over flash, copies and renames they stay.
+    it.tells("HEXPIRE h 100 FIELDS 1 a", "[:1]");
+    it.tells("COPY h copy", ":1");
+    it.tells("RENAME copy moved", "OK");
+    it.tells("HTTL moved FIELDS 2 a c", "[:100 :200]");
+}
+
+#[test]
+fn fields_are_read_and_set_with_lifetimes() {
+    let server = in_memory();
+    let mut it = client(&server);
+    it.tells("HSETEX h EX 100 FIELDS 2 a 1 b 2", ":1");
+    it.tells("HTTL h FIELDS 2 a b", "[:100 :100]");
+    it.tells("HSETEX h FNX FIELDS 2 b 9 c 9", ":0");
+    it.tells("HSETEX h FXX KEEPTTL FIELDS 1 b 3", ":1");
+    it.tells("HTTL h FIELDS 1 b", "[:100]");
+    it.tells("HSETEX h FIELDS 1 b 3", ":1");
+    it.tells("HTTL h FIELDS 1 b", "[:-1]");
+    it.tells("HGETEX h PERSIST FIELDS 2 a nope", "[1 nil]");
+    it.tells("HTTL h FIELDS 1 a", "[:-1]");
+    it.tells("HGETEX h PX 100000 FIELDS 1 a", "[1]");
+    it.tells("HTTL h FIELDS 1 a", "[:100]");
+    it.tells("HGETEX h FIELDS 1 a", "[1]");
+    it.tells("HGETDEL h FIELDS 3 a nope b", "[1 nil 3]");
+    it.tells("EXISTS h", ":0");
+    for (request, said) in [
+        (
+            "HEXPIRE h 1 FILDS 1 a",
+            "Mandatory argument FIELDS is missing or not at the right position",
+        ),
+        ("HEXPIRE h 1 FIELDS 0 a", "Parameter `numFields` should be greater than 0"),
+        ("HEXPIRE h 1 FIELDS 2 a", "The `numfields` parameter must match the number of arguments"),
+        ("HEXPIRE h 1 XY FIELDS 1 a", "Unsupported option XY"),
+        ("HEXPIRE h -1 FIELDS 1 a", "invalid expire time, must be >= 0"),
+        ("HEXPIRE h 9223372036854775807 FIELDS 1 a", "invalid expire time in 'hexpire' command"),
+        ("HSETEX h EX 1 PX 1 FIELDS 1 a 1", "syntax error"),
+        ("HSETEX h NOW FIELDS 1 a 1", "unknown argument: NOW"),
+        ("HSETEX h EX 0 FIELDS 1 a 1", "invalid expire time in 'hsetex' command"),
+    ] {
+        it.tells(request, &format!("-ERR {said}"));
+    }
+    it.tells("SET s x", "OK");
+    it.tells("HEXPIRE s 1 FIELDS 1 a", WRONG);
+    it.tells("HTTL s FIELDS 1 a", WRONG);
+}
+
+#[test]
 fn random_fields_and_walks() {
     let server = in_memory();
     let mut it = client(&server);

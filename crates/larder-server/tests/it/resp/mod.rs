@@ -5,6 +5,7 @@ mod blocking;
 mod connections;
 mod damage;
 mod databases;
+mod dumps;
 mod hashes;
 mod keys;
 mod lines;

@@ -27,7 +27,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use self::client::{Asked, Client};
-use self::process::Process;
+pub(super) use self::process::Process;
 use super::choose::seeded;
 use super::journal::{self, Record};
 use super::options::Options;
@@ -168,7 +168,7 @@ impl<'o> Shared<'o> {
     ) -> Result<(), String> {
         let mut dice = seeded(self.options.seed, number, KILLS);
         let is_last = number > self.options.times;
-        let mut process = Process::start(&mut server())?;
+        let mut process = Process::start(&mut server(), "memcached")?;
         if !is_last && number > 1 && dice.u32(0..100) < EARLY_KILLS {
             std::thread::sleep(Duration::from_millis(dice.u64(0..100)));
             return process.kill();
@@ -269,6 +269,6 @@ impl<'o> Shared<'o> {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -8,19 +8,22 @@ use crate::spawned::Spawned;
 
 /// Output of a server when it is ready.
 const READY: &str = "ready in";
-/// Prefix of the output line with its address.
-const WHERE: &str = "memcached";
-
 /// Dropping it kills the process.
-pub(super) struct Process {
+pub(in crate::kills) struct Process {
     server: Spawned,
+    /// Prefix of the output line with its address.
+    protocol: &'static str,
     started: Instant,
 }
 
 impl Process {
-    pub(super) fn start(command: &mut Command) -> Result<Self, String> {
+    /// Starts a server, to speak `protocol` with it.
+    pub(in crate::kills) fn start(
+        command: &mut Command,
+        protocol: &'static str,
+    ) -> Result<Self, String> {
         let started = Instant::now();
-        Ok(Self { server: Spawned::start("the server", command)?, started })
+        Ok(Self { server: Spawned::start("the server", command)?, protocol, started })
     }
 
     pub(super) fn started(&self) -> Instant {
@@ -28,21 +31,21 @@ impl Process {
     }
 
     /// Waits until the server is ready. Returns its address.
-    pub(super) fn address(&mut self, patience: Duration) -> Result<SocketAddr, String> {
+    pub(in crate::kills) fn address(&mut self, patience: Duration) -> Result<SocketAddr, String> {
         let mut address = None;
         loop {
             let line = self.server.line(patience)?;
             if line.starts_with(READY) {
                 return address.ok_or_else(|| "the server does not say where it is".to_owned());
             }
-            if let Some(place) = line.strip_prefix(WHERE) {
+            if let Some(place) = line.strip_prefix(self.protocol) {
                 address = place.trim().parse().ok();
             }
         }
     }
 
     /// Kills it, and waits until it is gone.
-    pub(super) fn kill(&mut self) -> Result<(), String> {
+    pub(in crate::kills) fn kill(&mut self) -> Result<(), String> {
         self.server.kill()
     }
 }

@@ -57,7 +57,7 @@ pub(super) fn at_once<'o>(
         }
         let out = out();
         let known = ItemFacts::new(value, meta, moment);
-        item(out, request, &known, || win(cache, &request.key, known.version));
+        item(out, request, &known, || win(cache.calls(), &request.key, known.version));
         if request.flags.value {
             out.extend_from_slice(value);
             out.extend_from_slice(b"\r\n");
@@ -102,7 +102,7 @@ async fn peek(request: &MetaRequest<'_>, caller: &Caller, answers: &mut Answers<
             pin!(cache.peek_with(&request.key, |value, meta| {
                 let known = ItemFacts::new(value, meta, moment);
                 let mut out = Vec::new();
-                item(&mut out, request, &known, || win(cache, &request.key, known.version));
+                item(&mut out, request, &known, || win(cache.calls(), &request.key, known.version));
                 if request.flags.value {
                     out.extend_from_slice(value);
                     out.extend_from_slice(b"\r\n");
@@ -157,7 +157,7 @@ async fn change(request: &MetaRequest<'_>, caller: &Caller, answers: &mut Answer
         (Ok(None), Some(vivify)) => Ok(Some(FoundItem::stub(version, vivify, wall))),
         (found, _) => found.map(|value| value.map(|value| FoundItem::new(value, moment))),
     };
-    answers.push(of_found(request, found, cache));
+    answers.push(of_found(request, found, cache.calls()));
     let used = if is_hit { touch } else { vivify };
     let_pass(caller, used.unwrap_or(Lifetime::Endless)).await;
 }

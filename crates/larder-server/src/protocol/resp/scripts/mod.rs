@@ -4,12 +4,12 @@
 //! - Scripts, `EXEC`, and requests that change many keys (`RENAME`, `COPY`, `MSETNX`) that concern the same tenant run
 //!   one after the other, whichever connections and workers they come from. A script concerns the tenant of its
 //!   connection, and those that own the keys that it declares.
-//! - Single requests of other connections do not wait for a script: they may run between two of its calls. Each call is
-//!   one atomic step.
+//! - To others a script is one step: single requests for the keys that it declares wait until it has ended, and for
+//!   another key from the first call that names it on. Requests for other keys go on ([`crate::steps`]).
 //! - A script that is stopped (by `script_time_limit`, for want of memory, by `SCRIPT KILL`, or because its connection
 //!   or the server ends) leaves no writes: each key gets the value, the lifetime and the version back that it had
-//!   before the script wrote to it first, over what others have written to it in between. `FLUSHALL` and `FLUSHDB` are
-//!   not undone. An error that the script raises undoes nothing, as in Redis.
+//!   before the script wrote to it first. `FLUSHALL` and `FLUSHDB` are not undone. An error that the script raises
+//!   undoes nothing, as in Redis.
 
 mod run;
 mod shebang;

@@ -20,6 +20,9 @@ use crate::worker::Worker;
 /// Units of work of one step of a script, which takes about 10 µs.
 const UNITS_A_STEP: usize = 10;
 
+/// About how many bytes the name of a key takes beside those of the key.
+const NAME_BYTES: usize = 48;
+
 /// A script to run.
 pub(super) struct Job<'a> {
     pub(super) name: ScriptName,
@@ -75,7 +78,19 @@ pub(super) async fn script(
     let scripts = &worker.shared.scripts;
     let (tenant, weight) = (cx.caller.tenant.number, cx.caller.tenant.weight());
     let keys = || job.argv.from(3).take(job.keys);
-    let held = if has_turn { None } else { Some(turns::take(cx.caller, keys()).await) };
+    let mut kept = cx.caller.keep();
+    if !kept.grow(keys().map(|key| key.len() + NAME_BYTES).sum()) {
+        return Err(no_room(cx.caller));
+    }
+    let names: Vec<Vec<u8>> = keys().map(|key| cx.name_of(key)).collect();
+    let names = || names.iter().map(|name| &name[..]);
+    let held = match has_turn {
+        true => {
+            turns::hold(cx.caller, names()).await;
+            None
+        }
+        false => Some(turns::take(cx.caller, names).await),
+    };
     let place = worker.machines.turn(tenant, weight).await;
     let bytes_max = scripts.memory_bytes_max();
     let machine = worker.machines.take(tenant, bytes_max, || cx.caller.keep());

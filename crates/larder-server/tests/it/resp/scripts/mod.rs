@@ -2,6 +2,7 @@
 
 mod hostile;
 mod libraries;
+mod steps;
 
 use std::sync::Arc;
 use std::thread;

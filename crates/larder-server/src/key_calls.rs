@@ -1,0 +1,159 @@
+//! Calls of the cache for a key, which wait while a step of another client holds the key.
+
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+use async_lock::MutexGuardArc;
+use larder::{Change, Error, Moment, SetOptions, Value, ValueMeta};
+
+use crate::steps::{Inside, Steps};
+use crate::tenant::{Calls, Tenant};
+use crate::worker::Worker;
+
+/// Calls of the cache that holds a key.
+#[derive(Clone, Copy)]
+pub(crate) struct KeyCalls<'a> {
+    worker: &'a Worker,
+    tenant: &'a Tenant,
+    /// The caller is such a step itself.
+    is_step: bool,
+}
+
+/// The right to work with a key.
+pub(crate) enum Pass<'a> {
+    /// The caller is a step, and holds the key.
+    Step,
+    Inside(#[allow(dead_code)] Inside<'a>),
+    /// No step runs meanwhile.
+    Turn(#[allow(dead_code)] MutexGuardArc<()>),
+}
+
+impl<'a> KeyCalls<'a> {
+    pub(crate) fn new(worker: &'a Worker, tenant: &'a Tenant, is_step: bool) -> Self {
+        Self { worker, tenant, is_step }
+    }
+
+    /// The calls themselves, which wait for no step.
+    pub(crate) fn calls(&self) -> Calls<'a> {
+        self.tenant.calls()
+    }
+
+    /// See [`larder::Larder::moment`].
+    pub(crate) fn moment(&self, key: &[u8]) -> Moment {
+        self.calls().moment(key)
+    }
+
+    /// See [`larder::Larder::draw_version`].
+    pub(crate) fn draw_version(&self, key: &[u8]) -> NonZeroU64 {
+        self.calls().draw_version(key)
+    }
+
+    /// The right to work with the key that has this name, unless a step holds it.
+    fn pass_at_once(&self, key: &[u8]) -> Option<Pass<'a>> {
+        if self.is_step {
+            return Some(Pass::Step);
+        }
+        let steps: &Steps = &self.worker.shared.steps;
+        steps.enter(self.worker.number, self.tenant.number, key).map(Pass::Inside)
+    }
+
+    /// Waits for the right to work with a key.
+    pub(crate) async fn pass(&self, key: &[u8]) -> Pass<'a> {
+        match self.pass_at_once(key) {
+            Some(pass) => pass,
+            None => Pass::Turn(self.tenant.turn.lock_arc().await),
+        }
+    }
+
+    /// See [`larder::Larder::get`].
+    pub(crate) async fn get(&self, key: &[u8]) -> Result<Option<Value>, Error> {
+        let _pass = self.pass(key).await;
+        self.calls().get(key).await
+    }
+
+    /// See [`larder::Larder::get_with`].
+    pub(crate) async fn get_with<T>(
+        &self,
+        key: &[u8],
+        look: impl FnOnce(&[u8], ValueMeta) -> T,
+    ) -> Result<Option<T>, Error> {
+        let _pass = self.pass(key).await;
+        self.calls().get_with(key, look).await
+    }
+
+    /// See [`larder::Larder::get_at_once_with`].
+    pub(crate) fn get_at_once_with<T>(
+        &self,
+        key: &[u8],
+        look: impl FnOnce(&[u8], ValueMeta) -> T,
+    ) -> Result<Option<T>, Error> {
+        let Some(_pass) = self.pass_at_once(key) else { return Ok(None) };
+        self.calls().get_at_once_with(key, look)
+    }
+
+    /// See [`larder::Larder::misses_at_once`].
+    pub(crate) fn misses_at_once(&self, key: &[u8]) -> Result<bool, Error> {
+        let Some(_pass) = self.pass_at_once(key) else { return Ok(false) };
+        self.calls().misses_at_once(key)
+    }
+
+    /// See [`larder::Larder::peek_with`].
+    pub(crate) async fn peek_with<T>(
+        &self,
+        key: &[u8],
+        look: impl FnOnce(&[u8], ValueMeta) -> T,
+    ) -> Result<Option<T>, Error> {
+        let _pass = self.pass(key).await;
+        self.calls().peek_with(key, look).await
+    }
+
+    /// See [`larder::Larder::contains`].
+    pub(crate) async fn contains(&self, key: &[u8]) -> Result<bool, Error> {
+        let _pass = self.pass(key).await;
+        self.calls().contains(key).await
+    }
+
+    /// See [`larder::Larder::set_with`].
+    pub(crate) async fn set_with(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        options: SetOptions,
+    ) -> Result<(), Error> {
+        let _pass = self.pass(key).await;
+        self.calls().set_with(key, value, options).await
+    }
+
+    /// See [`larder::Larder::set_at_once`].
+    pub(crate) fn set_at_once(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        options: SetOptions,
+    ) -> Result<bool, Error> {
+        let Some(_pass) = self.pass_at_once(key) else { return Ok(false) };
+        self.calls().set_at_once(key, value, options)
+    }
+
+    /// See [`larder::Larder::update`].
+    pub(crate) async fn update<'c>(
+        &self,
+        key: &[u8],
+        change: impl FnMut(Option<&Value>) -> Change<'c>,
+    ) -> Result<Option<Value>, Error> {
+        let _pass = self.pass(key).await;
+        self.calls().update(key, change).await
+    }
+
+    /// See [`larder::Larder::touch`].
+    pub(crate) async fn touch(&self, key: &[u8], ttl: Option<Duration>) -> Result<bool, Error> {
+        let _pass = self.pass(key).await;
+        self.calls().touch(key, ttl).await
+    }
+
+    /// See [`larder::Larder::delete`].
+    pub(crate) async fn delete(&self, key: &[u8]) -> Result<bool, Error> {
+        let _pass = self.pass(key).await;
+        self.calls().delete(key).await
+    }
+}

@@ -1,0 +1,87 @@
+//! A connection to a server by RESP2, one request at a time.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// Timeout of an answer.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a server answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    Line(String),
+    Refusal(String),
+    Number(i64),
+    /// A string, or none.
+    Bulk(Option<Vec<u8>>),
+    /// Several answers, or none: a transaction that was overtaken.
+    Array(Option<Vec<Self>>),
+}
+
+/// See the module.
+pub(super) struct Connection(BufReader<TcpStream>);
+
+impl Connection {
+    pub(super) fn to(address: SocketAddr) -> io::Result<Self> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_nodelay(true)?;
+        Ok(Self(BufReader::new(stream)))
+    }
+
+    /// Sends requests together, and returns the answer of the last.
+    pub(super) fn ask(&mut self, requests: &[&[&[u8]]]) -> io::Result<Answer> {
+        let mut bytes = Vec::new();
+        for words in requests {
+            bytes.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
+            for word in *words {
+                bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+                bytes.extend_from_slice(word);
+                bytes.extend_from_slice(b"\r\n");
+            }
+        }
+        self.0.get_mut().write_all(&bytes)?;
+        let answers = requests.iter().map(|_| self.answer()).collect::<io::Result<Vec<_>>>()?;
+        answers.into_iter().next_back().ok_or_else(|| nonsense(""))
+    }
+
+    fn answer(&mut self) -> io::Result<Answer> {
+        let line = self.line()?;
+        let rest = line.get(1..).unwrap_or_default();
+        let number = || rest.parse::<i64>().map_err(|_| nonsense(&line));
+        Ok(match line.as_bytes().first() {
+            Some(b'+') => Answer::Line(rest.to_owned()),
+            Some(b'-') => Answer::Refusal(rest.to_owned()),
+            Some(b':') => Answer::Number(number()?),
+            Some(b'$') => Answer::Bulk(match usize::try_from(number()?) {
+                Err(_) => None,
+                Ok(bytes) => {
+                    let mut value = vec![0; bytes + 2];
+                    self.0.read_exact(&mut value)?;
+                    value.truncate(bytes);
+                    Some(value)
+                }
+            }),
+            Some(b'*') => Answer::Array(match usize::try_from(number()?) {
+                Err(_) => None,
+                Ok(count) => Some((0..count).map(|_| self.answer()).collect::<io::Result<_>>()?),
+            }),
+            _ => return Err(nonsense(&line)),
+        })
+    }
+
+    fn line(&mut self) -> io::Result<String> {
+        let mut line = String::new();
+        self.0.read_line(&mut line)?;
+        match line.strip_suffix("\r\n") {
+            Some(line) => Ok(line.to_owned()),
+            None => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+}
+
+/// The server lives, but its answer is invalid.
+pub(super) fn nonsense(line: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("it answers {line:?}"))
+}
