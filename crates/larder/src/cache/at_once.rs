@@ -115,7 +115,12 @@ impl Larder {
                 Some((key_lock, inside))
             }
         };
-        core.dram.insert(&item, &*core.clock, &supersede).ok()?;
+        // Above flash, what has to leave for it would leave a second time for the call that comes after.
+        let stored = match &core.flash {
+            None => core.dram.insert(&item, &*core.clock, &supersede),
+            Some(_) => core.dram.insert_into_room(&item, &*core.clock, &supersede),
+        };
+        stored.ok()?;
         self.demoter.has_brought(item.object_bytes());
         Some(())
     }

@@ -49,6 +49,8 @@ struct ToSegment<'a> {
     /// Whether the ghost has recalled the item, which it does until the item has its place.
     recalled: bool,
     appended: bool,
+    /// Whether others may have to leave for it.
+    makes_room: bool,
 }
 
 impl<'a> ToSegment<'a> {
@@ -60,7 +62,20 @@ impl<'a> ToSegment<'a> {
         pinned: Option<&'a mut Option<Pin>>,
     ) -> Self {
         let (drawn, place, recalled, appended) = (None, None, false, false);
-        Self { tier, item, drawn, bytes: 0, now, admit, pinned, place, recalled, appended }
+        let makes_room = true;
+        Self {
+            tier,
+            item,
+            drawn,
+            bytes: 0,
+            now,
+            admit,
+            pinned,
+            place,
+            recalled,
+            appended,
+            makes_room,
+        }
     }
 
     fn drawn(&mut self) -> ItemRef<'a> {
@@ -187,6 +202,18 @@ impl DramTier {
         Ok(())
     }
 
+    /// Stores `item` and replaces an older version, if `admit` agrees and there is room: nothing leaves for it, so that
+    /// a caller that has to come again has changed nothing.
+    pub(crate) fn insert_into_room(
+        &self,
+        item: &ItemRef<'_>,
+        now: &dyn Seconds,
+        admit: Admit<'_>,
+    ) -> Result<(), DramFull> {
+        let putting = ToSegment::new(self, item, now, admit, None);
+        self.put(ToSegment { makes_room: false, ..putting })
+    }
+
     /// Stores `item` and replaces an older version, if `admit` agrees. Returns the stored value.
     pub(crate) fn insert_if(
         &self,
@@ -273,6 +300,9 @@ impl DramTier {
                 continue;
             }
             drop(lane);
+            if !putting.makes_room {
+                return Err(DramFull);
+            }
             if self.make_room(now.now_s()) {
                 has_made_room = true;
                 continue;
