@@ -1,5 +1,6 @@
 //! The identity of a connection: where it comes from, which user it is, and which tenant it uses.
 
+use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -17,6 +18,7 @@ use crate::rates::{Admission, DELAY_MAX};
 use crate::slow_log::RequestOrigin;
 use crate::tenant::{Calls, Tenant};
 use crate::users::{Asker, Login, LoginRefusal};
+use crate::watchers::{CloseReason, ConnectionEvent, Streams};
 use crate::work::Work;
 use crate::worker::Worker;
 use larder_net::sockets::{BUFFER_BYTES, Peer};
@@ -44,6 +46,7 @@ pub(crate) struct Caller {
     /// Memory that it holds for an incomplete request.
     held: Passing,
     pub(crate) work: Work,
+    closes: Cell<CloseReason>,
 }
 
 /// An incomplete request of up to this number of bytes is not counted: the fixed cost of a connection covers it.
@@ -89,8 +92,10 @@ impl Caller {
             waits_at: None,
             held,
             work: Work::default(),
+            closes: Cell::default(),
         };
         caller.log_out();
+        caller.tell_watchers(None);
         caller
     }
 
@@ -357,10 +362,28 @@ impl Caller {
         cx: &Context<'_>,
     ) -> bool {
         if self.is_revoked() {
+            self.closes_for(CloseReason::Error);
             return true;
         }
         self.waits_at = self.worker.idle.waits(self.waits_at, (limit, is_amid), cx);
+        if self.waits_at.is_none() {
+            self.closes_for(CloseReason::IdleTimeout);
+        }
         self.waits_at.is_none()
+    }
+
+    /// Why the connection ends, for clients that watch.
+    pub(crate) fn closes_for(&self, reason: CloseReason) {
+        self.closes.set(reason);
+    }
+
+    /// Tells the clients that watch that the connection is new, or closed.
+    fn tell_watchers(&self, closed: Option<CloseReason>) {
+        let watchers = &self.worker.shared.watchers;
+        if watchers.want(Streams::CONNECTIONS) {
+            let event = ConnectionEvent { peer: self.peer, closed, cfd: self.id };
+            watchers.tell(Streams::CONNECTIONS, &event);
+        }
     }
 
     /// It has answered requests while it waits for more: its time begins anew.
@@ -405,5 +428,10 @@ impl TimedRequest {
 impl Drop for Caller {
     fn drop(&mut self) {
         self.is_busy();
+        let reason = match self.worker.idle.is_draining() {
+            true => CloseReason::Shutdown,
+            false => self.closes.get(),
+        };
+        self.tell_watchers(Some(reason));
     }
 }

@@ -51,6 +51,7 @@ mod counters;
 mod databases;
 mod debug_clock;
 mod error;
+mod escaped_key;
 mod event_loop;
 mod finder;
 #[doc(hidden)]
@@ -79,6 +80,7 @@ mod tenant;
 mod users;
 mod vssds;
 mod waiters;
+mod watchers;
 mod wear;
 mod work;
 mod worker;

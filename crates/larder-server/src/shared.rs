@@ -24,6 +24,7 @@ use crate::slow_log::SlowLog;
 use crate::tenant::{Caches, Tenant};
 use crate::users::Users;
 use crate::waiters::Waiters;
+use crate::watchers::Watchers;
 
 /// State that all threads of a server share.
 pub(crate) struct ServerState {
@@ -60,6 +61,8 @@ pub(crate) struct ServerState {
     pub(crate) channels: Arc<Channels>,
     /// What is told of changes of keys.
     pub(crate) keyspace: Arc<Keyspace>,
+    /// Clients that watch what the server does.
+    pub(crate) watchers: Arc<Watchers>,
     /// Whether the caches report what leaves them.
     is_listening: Mutex<bool>,
     /// Clients that wait for something to take.
@@ -130,6 +133,7 @@ impl ServerState {
             resp,
             channels,
             keyspace,
+            watchers: Arc::default(),
             is_listening: Mutex::default(),
             waiters,
             scripts,
@@ -268,13 +272,14 @@ impl ServerState {
     /// now and then.
     pub(crate) fn listens(&self) {
         let mut is_listening = self.is_listening.lock().unwrap_or_else(PoisonError::into_inner);
-        let wants = self.keyspace.wants_removals();
+        let wants = self.keyspace.wants_removals() || self.watchers.want_removals();
         if *is_listening == wants {
             return;
         }
         *is_listening = wants;
         for tenant in &self.tenants {
-            let listener = wants.then(|| keyspace::listener(&self.keyspace, tenant));
+            let listener =
+                wants.then(|| keyspace::listener(&self.keyspace, &self.watchers, tenant));
             tenant.set_removal_listener(listener);
         }
     }
