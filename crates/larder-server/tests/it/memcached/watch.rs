@@ -62,99 +62,154 @@ fn becomes(client: &mut Client, name: &str, value: u64) {
     }
 }
 
-/// Requests with their answers, and the lines that memcached 1.6.18 has for them, but for what is told of `deletions`,
-/// which later versions have, and for the look-up before a plain `set`, which memcached makes and this server does not.
+fn get(key: &str, status: &str, size: usize) -> String {
+    let clsid = u8::from(status == "found");
+    format!("type=item_get key={key} status={status} clsid={clsid} cfd=N size={size}")
+}
+
+fn found(key: &str, size: usize) -> String {
+    get(key, "found", size)
+}
+
+fn none(key: &str) -> String {
+    get(key, "not_found", 0)
+}
+
+fn set(key: &str, status: &str, cmd: &str, ttl: u32, size: usize) -> String {
+    let rest = format!("cmd={cmd} ttl={ttl} clsid=1 cfd=N size={size}");
+    format!("type=item_store key={key} status={status} {rest}")
+}
+
+fn put(key: &str, cmd: &str, size: usize) -> String {
+    set(key, "stored", cmd, 0, size)
+}
+
+fn deleted(key: &str, cmd: &str, size: usize) -> String {
+    format!("type=deleted key={key} cmd={cmd} clsid=1 size={size}")
+}
+
+/// Sends each request, and checks its answer and its lines. These are those of memcached 1.6.18, but for what is told
+/// of `deletions`, which later versions have, and for the look-up before a plain `set`, which memcached makes and this
+/// server does not.
+#[track_caller]
+fn tells(watcher: &mut Client, client: &mut Client, table: &[(&str, &str, &[String])]) {
+    for (request, answer, lines) in table {
+        client.asks(request, answer);
+        for line in *lines {
+            assert_eq!(event(watcher), *line, "{request:.40}");
+        }
+    }
+}
+
 #[test]
 fn requests_have_the_lines_of_memcached() {
     let server = in_memory();
     let mut watcher = watcher(&server, "fetchers mutations deletions");
     let mut client = Client::memcached(&server);
-    let get = |key: &str, status: &str, size: usize| {
-        let clsid = u8::from(status == "found");
-        format!("type=item_get key={key} status={status} clsid={clsid} cfd=N size={size}")
-    };
-    let found = |key, size| get(key, "found", size);
-    let none = |key| get(key, "not_found", 0);
-    let set = |key: &str, status: &str, cmd: &str, ttl: u32, size: usize| {
-        let rest = format!("cmd={cmd} ttl={ttl} clsid=1 cfd=N size={size}");
-        format!("type=item_store key={key} status={status} {rest}")
-    };
-    let put = |key, cmd, size| set(key, "stored", cmd, 0, size);
-    let deleted = |key: &str, cmd: &str, size: usize| {
-        format!("type=deleted key={key} cmd={cmd} clsid=1 size={size}")
-    };
-    let reserved = "SERVER_ERROR object too large for cache\r\n";
-    let long = format!("set l 0 0 2000000\r\n{}\r\n", "x".repeat(2_000_000));
-    let too_large =
-        "type=item_store key=l status=too_large cmd=set ttl=0 clsid=0 cfd=N size=0".to_owned();
-    let table: Vec<(&str, &str, Vec<String>)> = vec![
-        ("get a b\r\n", "END\r\n", vec![none("a"), none("b")]),
-        ("set a 0 0 3\r\nabc\r\n", "STORED\r\n", vec![put("a", "set", 3)]),
-        ("get a\r\n", "VALUE a 0 3\r\nabc\r\nEND\r\n", vec![found("a", 3)]),
-        ("set a 0 100 5\r\nabcde\r\n", "STORED\r\n", vec![set("a", "stored", "set", 100, 5)]),
-        ("gat 50 a\r\n", "VALUE a 0 5\r\nabcde\r\nEND\r\n", vec![found("a", 5)]),
-        ("touch a 50\r\n", "TOUCHED\r\n", vec![found("a", 5)]),
-        ("touch no 50\r\n", "NOT_FOUND\r\n", vec![none("no")]),
-        (
-            "add a 0 0 1\r\nx\r\n",
-            "NOT_STORED\r\n",
-            vec![found("a", 5), set("a", "not_stored", "add", 0, 1)],
-        ),
-        ("add b 0 0 1\r\n1\r\n", "STORED\r\n", vec![none("b"), put("b", "add", 1)]),
-        ("replace b 0 0 1\r\n1\r\n", "STORED\r\n", vec![found("b", 1), put("b", "replace", 1)]),
-        ("append b 0 0 1\r\n2\r\n", "STORED\r\n", vec![found("b", 1), put("b", "append", 2)]),
-        (
-            "append no 0 0 1\r\n2\r\n",
-            "NOT_STORED\r\n",
-            vec![none("no"), set("no", "not_stored", "append", 0, 1)],
-        ),
-        ("prepend b 0 0 1\r\n2\r\n", "STORED\r\n", vec![found("b", 2), put("b", "prepend", 3)]),
-        ("incr b 1\r\n", "213\r\n", vec![found("b", 3)]),
-        ("decr no 1\r\n", "NOT_FOUND\r\n", vec![none("no")]),
-        (
-            "cas b 0 0 1 1\r\nx\r\n",
-            "EXISTS\r\n",
-            vec![found("b", 3), set("b", "exists", "cas", 0, 1)],
-        ),
-        (
-            "cas no 0 0 1 5\r\nx\r\n",
-            "NOT_FOUND\r\n",
-            vec![none("no"), set("no", "not_found", "cas", 0, 1)],
-        ),
-        ("delete b\r\n", "DELETED\r\n", vec![found("b", 3), deleted("b", "delete", 3)]),
-        ("delete b\r\n", "NOT_FOUND\r\n", vec![none("b")]),
-        ("mg a v\r\n", "VA 5\r\nabcde\r\n", vec![found("a", 5)]),
-        ("mg no v\r\n", "EN\r\n", vec![none("no")]),
-        ("mg a s T30\r\n", "HD s5\r\n", vec![found("a", 5)]),
-        ("mg a s u\r\n", "HD s5\r\n", vec![found("a", 5)]),
-        ("mg viv N30 v\r\n", "VA 0 W\r\n\r\n", vec![none("viv")]),
-        ("ms m 2\r\nhi\r\n", "HD\r\n", vec![put("m", "set", 2)]),
-        ("ms m 2 MA\r\nhi\r\n", "HD\r\n", vec![found("m", 2), put("m", "append", 4)]),
-        ("ma num N0 J15\r\n", "HD\r\n", vec![none("num"), put("num", "add", 2)]),
-        ("ma num\r\n", "HD\r\n", vec![found("num", 2)]),
-        ("md m I\r\n", "HD\r\n", vec![found("m", 4)]),
-        ("md m\r\n", "HD\r\n", vec![found("m", 4), deleted("m", "md", 4)]),
-        ("ms YmFzZSw= 2 b\r\nhi\r\n", "HD\r\n", vec![put("base%2C", "set", 2)]),
-        ("set e 0 -1 1\r\nx\r\n", "STORED\r\n", vec![set("e", "stored", "set", u32::MAX, 1)]),
-        (&long, reserved, vec![too_large]),
-        ("flush_all\r\n", "OK\r\n", vec![]),
-        ("get a\r\n", "END\r\n", vec![none("a")]),
-    ];
-    for (request, answer, lines) in table {
-        client.asks(request, answer);
-        for line in lines {
-            assert_eq!(event(&mut watcher), line, "{request:.40}");
-        }
+    let add_fails = [found("a", 5), set("a", "not_stored", "add", 0, 1)];
+    let append_fails = [none("no"), set("no", "not_stored", "append", 0, 1)];
+    let cas_fails = [found("b", 3), set("b", "exists", "cas", 0, 1)];
+    let cas_misses = [none("no"), set("no", "not_found", "cas", 0, 1)];
+    tells(
+        &mut watcher,
+        &mut client,
+        &[
+            ("get a b\r\n", "END\r\n", &[none("a"), none("b")]),
+            ("set a 0 0 3\r\nabc\r\n", "STORED\r\n", &[put("a", "set", 3)]),
+            ("get a\r\n", "VALUE a 0 3\r\nabc\r\nEND\r\n", &[found("a", 3)]),
+            ("set a 0 100 5\r\nabcde\r\n", "STORED\r\n", &[set("a", "stored", "set", 100, 5)]),
+            ("gat 50 a\r\n", "VALUE a 0 5\r\nabcde\r\nEND\r\n", &[found("a", 5)]),
+            ("touch a 50\r\n", "TOUCHED\r\n", &[found("a", 5)]),
+            ("touch no 50\r\n", "NOT_FOUND\r\n", &[none("no")]),
+            ("add a 0 0 1\r\nx\r\n", "NOT_STORED\r\n", &add_fails),
+            ("add b 0 0 1\r\n1\r\n", "STORED\r\n", &[none("b"), put("b", "add", 1)]),
+            ("replace b 0 0 1\r\n1\r\n", "STORED\r\n", &[found("b", 1), put("b", "replace", 1)]),
+            ("append b 0 0 1\r\n2\r\n", "STORED\r\n", &[found("b", 1), put("b", "append", 2)]),
+            ("append no 0 0 1\r\n2\r\n", "NOT_STORED\r\n", &append_fails),
+            ("prepend b 0 0 1\r\n2\r\n", "STORED\r\n", &[found("b", 2), put("b", "prepend", 3)]),
+            ("incr b 1\r\n", "213\r\n", &[found("b", 3)]),
+            ("decr no 1\r\n", "NOT_FOUND\r\n", &[none("no")]),
+            ("cas b 0 0 1 1\r\nx\r\n", "EXISTS\r\n", &cas_fails),
+            ("cas no 0 0 1 5\r\nx\r\n", "NOT_FOUND\r\n", &cas_misses),
+            ("delete b\r\n", "DELETED\r\n", &[found("b", 3), deleted("b", "delete", 3)]),
+            ("delete b\r\n", "NOT_FOUND\r\n", &[none("b")]),
+            ("set e 0 -1 1\r\nx\r\n", "STORED\r\n", &[set("e", "stored", "set", u32::MAX, 1)]),
+            ("flush_all\r\nget a\r\n", "OK\r\nEND\r\n", &[none("a")]),
+        ],
+    );
+    // The end of the server ends the watcher.
+    server.end(EVER).unwrap();
+    watcher.is_closed();
+}
+
+#[test]
+fn meta_requests_have_the_lines_of_memcached() {
+    let server = in_memory();
+    let mut watcher = watcher(&server, "fetchers mutations deletions");
+    let mut client = Client::memcached(&server);
+    tells(
+        &mut watcher,
+        &mut client,
+        &[
+            ("ms m 2\r\nhi\r\n", "HD\r\n", &[put("m", "set", 2)]),
+            ("ms m 2 MA\r\nhi\r\n", "HD\r\n", &[found("m", 2), put("m", "append", 4)]),
+            ("mg m v\r\n", "VA 4\r\nhihi\r\n", &[found("m", 4)]),
+            ("mg m s T30\r\n", "HD s4\r\n", &[found("m", 4)]),
+            ("mg m s u\r\n", "HD s4\r\n", &[found("m", 4)]),
+            ("mg no v\r\n", "EN\r\n", &[none("no")]),
+            ("mg viv N30 v\r\n", "VA 0 W\r\n\r\n", &[none("viv")]),
+            ("ma num N0 J15\r\n", "HD\r\n", &[none("num"), put("num", "add", 2)]),
+            ("ma num\r\n", "HD\r\n", &[found("num", 2)]),
+            ("md m I\r\n", "HD\r\n", &[found("m", 4)]),
+            ("md m\r\n", "HD\r\n", &[found("m", 4), deleted("m", "md", 4)]),
+            ("ms YmFzZSw= 2 b\r\nhi\r\n", "HD\r\n", &[put("base%2C", "set", 2)]),
+        ],
+    );
+}
+
+#[test]
+fn values_that_are_too_long_are_told() {
+    let server = in_memory();
+    let mut watcher = watcher(&server, "fetchers mutations");
+    let mut client = Client::memcached(&server);
+    let value = "x".repeat(2_000_000);
+    for (request, cmd) in [("set l 0 0", "set"), ("add l 0 0", "add"), ("ms l", "set")] {
+        client.send(format!("{request} {}\r\n{value}\r\n", value.len()));
+        client.hears("SERVER_ERROR object too large for cache\r\n");
+        let line = format!("status=too_large cmd={cmd} ttl=0 clsid=0 cfd=N size=0");
+        assert_eq!(event(&mut watcher), format!("type=item_store key=l {line}"));
     }
+}
+
+#[test]
+fn values_for_which_there_is_no_room_are_told() {
+    let (value_bytes_max, client_bytes_max) = (64 << 20, 48 << 20);
+    let server = in_memory_with(ServerConfig { value_bytes_max, client_bytes_max, ..config() });
+    let mut watcher = watcher(&server, "mutations");
+    let mut client = Client::memcached(&server);
+    // DRAM has 16 MiB.
+    for (bytes, answer, status) in [
+        (20_000_000, "SERVER_ERROR object too large for cache\r\n", "too_large"),
+        (60_000_000, "SERVER_ERROR out of memory storing object\r\n", "no_memory"),
+    ] {
+        client.send(format!("set l 0 0 {bytes}\r\n{}\r\n", "x".repeat(bytes)));
+        client.hears(answer);
+        let line = format!("status={status} cmd=set ttl=0 clsid=0 cfd=N size=0");
+        assert_eq!(event(&mut watcher), format!("type=item_store key=l {line}"));
+    }
+}
+
+#[test]
+fn keys_that_have_expired_are_told() {
+    let server = in_memory();
+    let mut watcher = watcher(&server, "fetchers mutations");
+    let mut client = Client::memcached(&server);
     client.asks("set r 0 1 1\r\nx\r\n", "STORED\r\n");
     assert_eq!(event(&mut watcher), set("r", "stored", "set", 1, 1));
     std::thread::sleep(Duration::from_millis(1100));
     client.asks("get r\r\nget r\r\n", "END\r\nEND\r\n");
     assert_eq!(event(&mut watcher), get("r", "expired", 0));
     assert_eq!(event(&mut watcher), none("r"));
-    // The end of the server ends the watcher.
-    server.end(EVER).unwrap();
-    watcher.is_closed();
 }
 
 #[test]

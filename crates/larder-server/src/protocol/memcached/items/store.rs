@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use std::pin::pin;
 use std::time::Duration;
 
-use larder::{Change, Error, SetOptions, Value};
+use larder::{Change, Error, ErrorKind, SetOptions, Value};
 
 use super::ending::let_pass;
 use crate::caller::Caller;
@@ -136,8 +136,15 @@ pub(crate) async fn store(
     let how = Store { version: how.version.or_else(drawn), ..how };
     let touch = caller.touches(key);
     let mut size = value.len();
+    let command = how.mode.command(how.compare.is_some());
+    let failed = |why: &Error| {
+        let is_too_large = why.kind() == ErrorKind::InvalidInput;
+        let status = if is_too_large { "too_large" } else { "no_memory" };
+        watched::stored(caller, key, (status, command), how.lifetime, None);
+    };
     let stored = if how.mode == Mode::Set && how.compare.is_none() {
-        caller.watch("set", key, pin!(cache.set_with(key, value, how.options()))).await?;
+        let set = caller.watch("set", key, pin!(cache.set_with(key, value, how.options()))).await;
+        set.inspect_err(failed)?;
         how.stored()
     } else {
         let mut storing = Storing {
@@ -153,13 +160,13 @@ pub(crate) async fn store(
                 key,
                 pin!(cache.update(key, |there| storing.change(there))),
             )
-            .await?;
+            .await
+            .inspect_err(failed)?;
         let before = before.map(|there| there.len());
         watched::fetched(caller, key, before);
         size += before.filter(|_| storing.joins()).unwrap_or(0);
         storing.ended
     };
-    let command = how.mode.command(how.compare.is_some());
     watched::stored(caller, key, (stored.status(), command), how.lifetime, Some(size));
     match stored {
         StoreOutcome::Stored(_) => touch.changed(caller.id, how.events()),

@@ -1,4 +1,4 @@
-//! `watch`: the connection gets lines of events until it ends. What the client sends then is discarded, as in memcached.
+//! `watch`: the connection gets lines of events until it ends. What the client sends then is discarded.
 
 use std::rc::Rc;
 use std::sync::Arc;
