@@ -137,9 +137,25 @@ fn requests_have_the_lines_of_memcached() {
             ("flush_all\r\nget a\r\n", "OK\r\nEND\r\n", &[none("a")]),
         ],
     );
-    // The end of the server ends the watcher.
+}
+
+/// One connection waits, and one is dropped amid a request: both ends are events for a watcher that ends too.
+#[test]
+fn the_end_of_the_server_ends_watchers() {
+    let drain_time = Duration::from_millis(200);
+    let server = in_memory_with(ServerConfig { workers: 1, drain_time, ..config() });
+    let mut client = Client::memcached(&server);
+    client.asks("get a\r\n", "END\r\n");
+    let mut watcher = watcher(&server, "connevents fetchers");
+    let mut half = Client::memcached(&server);
+    half.send("half");
+    assert!(event(&mut watcher).starts_with("type=conn_new "));
     server.end(EVER).unwrap();
-    watcher.is_closed();
+    half.is_closed();
+    // The client may be told of before the watcher itself ends.
+    let mut told = String::new();
+    watcher.0.read_to_string(&mut told).unwrap();
+    assert!(told.lines().all(|line| line.contains(" reason=shutdown ")), "{told}");
 }
 
 #[test]
