@@ -1,6 +1,6 @@
 //! The identity of a connection: where it comes from, which user it is, and which tenant it uses.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
@@ -20,6 +20,7 @@ use crate::slow_log::RequestOrigin;
 use crate::steps::Held;
 use crate::tenant::Tenant;
 use crate::users::{Asker, Login, LoginRefusal};
+use crate::watchers::{CloseReason, ConnectionEvent, Streams};
 use crate::work::Work;
 use crate::worker::Worker;
 use larder_net::sockets::{BUFFER_BYTES, Peer};
@@ -49,6 +50,7 @@ pub(crate) struct Caller {
     pub(crate) work: Work,
     /// The step that it runs, if there is one.
     step: RefCell<Weak<Held>>,
+    closes: Cell<CloseReason>,
 }
 
 /// An incomplete request of up to this number of bytes is not counted: the fixed cost of a connection covers it.
@@ -95,8 +97,10 @@ impl Caller {
             held,
             work: Work::default(),
             step: RefCell::default(),
+            closes: Cell::default(),
         };
         caller.log_out();
+        caller.tell_watchers(None);
         caller
     }
 
@@ -376,10 +380,28 @@ impl Caller {
         cx: &Context<'_>,
     ) -> bool {
         if self.is_revoked() {
+            self.closes_for(CloseReason::Error);
             return true;
         }
         self.waits_at = self.worker.idle.waits(self.waits_at, (limit, is_amid), cx);
+        if self.waits_at.is_none() {
+            self.closes_for(CloseReason::IdleTimeout);
+        }
         self.waits_at.is_none()
+    }
+
+    /// Why the connection ends, for clients that watch.
+    pub(crate) fn closes_for(&self, reason: CloseReason) {
+        self.closes.set(reason);
+    }
+
+    /// Tells the clients that watch that the connection is new, or closed.
+    fn tell_watchers(&self, closed: Option<CloseReason>) {
+        let watchers = &self.worker.shared.watchers;
+        if watchers.want(Streams::CONNECTIONS) {
+            let event = ConnectionEvent { peer: self.peer, closed, cfd: self.id };
+            watchers.tell(Streams::CONNECTIONS, &event);
+        }
     }
 
     /// It has answered requests while it waits for more: its time begins anew.
@@ -424,5 +446,10 @@ impl TimedRequest {
 impl Drop for Caller {
     fn drop(&mut self) {
         self.is_busy();
+        let reason = match self.worker.idle.is_draining() {
+            true => CloseReason::Shutdown,
+            false => self.closes.get(),
+        };
+        self.tell_watchers(Some(reason));
     }
 }

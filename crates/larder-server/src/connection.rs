@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use crate::answers::{Answers, SENT_AT};
 use crate::caller::{Caller, bytes_to_hold};
 use crate::protocol::{Protocol, Step};
+use crate::watchers::CloseReason;
 use larder_net::sockets::{BUFFER_BYTES, Buffers, Output, Socket, yield_now};
 use larder_net::within;
 
@@ -39,7 +40,11 @@ pub(crate) async fn serve<S: Socket, P: Protocol>(mut connection: Box<Connection
         // The buffers and futures that a request needs are boxed, so that an idle connection does not have them.
         match Box::pin(connection.exchange_counted(begun)).await {
             Ok(ControlFlow::Continue(())) => {}
-            Ok(ControlFlow::Break(())) | Err(_) => break,
+            Ok(ControlFlow::Break(())) => break,
+            Err(_) => {
+                connection.caller.closes_for(CloseReason::Error);
+                break;
+            }
         }
     }
     Box::pin(connection.closes()).await;
@@ -388,7 +393,12 @@ fn answer_at_once<S: Socket, P: Protocol>(
             worker.counters.bytes_read.add(received as u64);
             None
         }
-        Poll::Ready(_) => Some(AtOnce::End),
+        Poll::Ready(received) => {
+            if received.is_err() {
+                caller.closes_for(CloseReason::Error);
+            }
+            Some(AtOnce::End)
+        }
         Poll::Pending if socket.held_bytes() > 0 => Some(AtOnce::Untried),
         Poll::Pending => Some(AtOnce::Waits),
     };

@@ -25,6 +25,7 @@ use crate::protocol::Protocol;
 use crate::protocol::memcached::Memcached;
 use crate::protocol::resp::{Resp, notices};
 use crate::shared::ServerState;
+use crate::watchers::CloseReason;
 use crate::worker::{RingWatch, Worker};
 
 /// Runs until it is told to end, or until it drains and has no connections.
@@ -125,6 +126,8 @@ fn welcome<B: Backend>(worker: &Rc<Worker>, arrived: AcceptedConnection, backend
     worker.tasks.spawn(async move {
         if let Some(socket) = handshake::accept(socket, &tls, &mut caller).await {
             speak(socket, protocol, caller, leaves);
+        } else {
+            caller.closes_for(CloseReason::Error);
         }
     });
 }

@@ -52,6 +52,7 @@ mod databases;
 mod debug_clock;
 mod dumps;
 mod error;
+mod escaped_key;
 mod event_loop;
 mod finder;
 #[doc(hidden)]
@@ -82,6 +83,7 @@ mod tenant;
 mod users;
 mod vssds;
 mod waiters;
+mod watchers;
 mod wear;
 mod work;
 mod worker;

@@ -25,6 +25,7 @@ use crate::steps::Steps;
 use crate::tenant::{Caches, Tenant};
 use crate::users::Users;
 use crate::waiters::Waiters;
+use crate::watchers::Watchers;
 
 /// State that all threads of a server share.
 pub(crate) struct ServerState {
@@ -61,6 +62,8 @@ pub(crate) struct ServerState {
     pub(crate) channels: Arc<Channels>,
     /// What is told of changes of keys.
     pub(crate) keyspace: Arc<Keyspace>,
+    /// Clients that watch what the server does.
+    pub(crate) watchers: Arc<Watchers>,
     /// Whether the caches report what leaves them.
     is_listening: Mutex<bool>,
     /// Clients that wait for something to take.
@@ -134,6 +137,7 @@ impl ServerState {
             resp,
             channels,
             keyspace,
+            watchers: Arc::default(),
             is_listening: Mutex::default(),
             waiters,
             steps,
@@ -273,13 +277,14 @@ impl ServerState {
     /// now and then.
     pub(crate) fn listens(&self) {
         let mut is_listening = self.is_listening.lock().unwrap_or_else(PoisonError::into_inner);
-        let wants = self.keyspace.wants_removals();
+        let wants = self.keyspace.wants_removals() || self.watchers.want_removals();
         if *is_listening == wants {
             return;
         }
         *is_listening = wants;
         for tenant in &self.tenants {
-            let listener = wants.then(|| keyspace::listener(&self.keyspace, tenant));
+            let listener =
+                wants.then(|| keyspace::listener(&self.keyspace, &self.watchers, tenant));
             tenant.set_removal_listener(listener);
         }
     }

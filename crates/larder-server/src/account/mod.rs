@@ -3,7 +3,7 @@
 //! What is counted, and where it ends:
 //!
 //! - [`KeptBytes`]: commands between MULTI and EXEC, watched keys, keys that a walk has found, subscriptions and their
-//!   messages. Refused beyond half of the tenant's share.
+//!   messages, lines for watchers. Refused beyond half of the tenant's share.
 //! - [`Passing`]: incomplete requests, and answers that a client does not take. May exceed the share as long as others
 //!   leave room; then the slowest end.
 //! - [`Busy`]: buffers of a request that waits, for flash for example. The tenant's next requests are not read before

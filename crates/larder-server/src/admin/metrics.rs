@@ -51,6 +51,7 @@ fn write_server(text: &mut String, shared: &ServerState) {
         let of_each = (0..shared.tenants.len()).map(|tenant| shared.channels.names(tenant, kind));
         of_each.sum::<usize>() as u64
     };
+    let (watchers, sent, skipped) = shared.watchers.counts();
     let gauges = [
         ("connections", "Connections that there are.", shared.connections() as u64),
         ("connections_max", "Most connections at a time.", shared.connections_max() as u64),
@@ -70,6 +71,7 @@ fn write_server(text: &mut String, shared: &ServerState) {
         ("pubsub_channels", "Channels that have subscribers.", names(Kind::Channel)),
         ("pubsub_patterns", "Patterns of channels that have subscribers.", names(Kind::Pattern)),
         ("pubsub_shard_channels", "Sharded channels that have subscribers.", names(Kind::Shard)),
+        ("watchers", "Clients that watch (memcached's `watch`).", watchers as u64),
         ("uptime_seconds", "Time since it was started.", shared.started.elapsed().as_secs()),
     ];
     for (name, help, value) in gauges.into_iter().chain(of_tracking(shared)) {
@@ -95,6 +97,8 @@ fn write_server(text: &mut String, shared: &ServerState) {
             "Events of keys that were not published, since too many waited.",
             shared.keyspace.dropped_notices(),
         ),
+        ("watch_lines_sent", "Lines of events given to clients that watch.", sent),
+        ("watch_lines_skipped", "Such lines dropped, since a client has too many unread.", skipped),
         (
             "memory_returns",
             "Times that free memory was given back to the system.",

@@ -15,6 +15,9 @@ mod nodes;
 mod stats;
 mod text;
 mod version;
+mod watched;
+
+use std::task::{Context, Poll};
 
 use super::{Protocol, Step};
 use crate::answers::Answers;
@@ -56,6 +59,27 @@ impl Protocol for Memcached {
         match self {
             Self::Text(text) => text.at_once(caller, input, out),
             Self::Binary(_) | Self::Undecided => 0,
+        }
+    }
+
+    fn is_waiting(&self) -> bool {
+        matches!(self, Self::Text(text) if text.is_watching())
+    }
+
+    fn waits_for_messages(&self) -> bool {
+        self.is_waiting()
+    }
+
+    fn poll_waiting(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match self {
+            Self::Text(text) => text.poll_lines(cx),
+            Self::Binary(_) | Self::Undecided => Poll::Pending,
+        }
+    }
+
+    async fn messages(&mut self, caller: &mut Caller, answers: &mut Answers<'_>) {
+        if let Self::Text(text) = self {
+            text.lines(caller, answers).await;
         }
     }
 }

@@ -105,6 +105,10 @@ fn general(caller: &Caller, say: &mut impl FnMut(&str, &dyn Display)) {
     say("bytes_read", &counted.bytes_read);
     say("bytes_written", &counted.bytes_written);
     say("total_items", &counted.cmd_set);
+    let (watchers, sent, skipped) = shared.watchers.counts();
+    say("log_watcher_skipped", &skipped);
+    say("log_watcher_sent", &sent);
+    say("log_watchers", &watchers);
     say_of_cache(caller, &cache, say);
 }
 
@@ -169,7 +173,7 @@ fn settings(caller: &Caller, say: &mut impl FnMut(&str, &dyn Display)) {
     say("detail_enabled", &"no");
     say("shutdown_command", &"no");
     say("ssl_enabled", &yes_or_no(config.listeners.iter().any(|listener| listener.is_tls)));
-    say("watch_enabled", &"no");
+    say("watch_enabled", &"yes");
     say("dump_enabled", &"yes");
     say("idle_timeout", &config.idle_timeout.map_or(0, |time| time.as_secs()));
 }

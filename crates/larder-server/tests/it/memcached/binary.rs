@@ -10,7 +10,7 @@ fn big_endian(number: u64, bytes: u32) -> Vec<u8> {
 }
 
 /// A request; `extras`, `key` and `value` follow its header.
-fn packet(opcode: u8, extras: &[u8], key: &[u8], value: &[u8], cas: u64) -> Vec<u8> {
+pub(super) fn packet(opcode: u8, extras: &[u8], key: &[u8], value: &[u8], cas: u64) -> Vec<u8> {
     let body = (extras.len() + key.len() + value.len()) as u64;
     let mut bytes = vec![0x80, opcode];
     bytes.extend_from_slice(&big_endian(key.len() as u64, 2));
@@ -23,7 +23,7 @@ fn packet(opcode: u8, extras: &[u8], key: &[u8], value: &[u8], cas: u64) -> Vec<
 
 /// Status, cas and body of the next answer, which must be to a request with this opcode.
 #[track_caller]
-fn hears(client: &mut Client, opcode: u8) -> (u16, u64, Vec<u8>) {
+pub(super) fn hears(client: &mut Client, opcode: u8) -> (u16, u64, Vec<u8>) {
     let mut header = [0; 24];
     client.0.read_exact(&mut header).unwrap();
     assert_eq!((header[0], header[1], &header[12..16]), (0x81, opcode, &b"tags"[..]));

@@ -4,3 +4,4 @@ mod binary;
 mod classic;
 mod meta;
 mod split;
+mod watch;

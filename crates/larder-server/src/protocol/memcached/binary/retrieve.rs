@@ -15,6 +15,7 @@ use crate::answers::{Answer, Answers, COPIED_MAX};
 use crate::caller::Caller;
 use crate::protocol::memcached::items::let_pass;
 use crate::protocol::memcached::lifetime::Lifetime;
+use crate::protocol::memcached::watched;
 
 pub(super) async fn answer(
     packet: &Packet<'_>,
@@ -43,10 +44,12 @@ fn at_once(
             found_head(out, &packet.header, how, packet.key, value, meta);
             out.extend_from_slice(value);
         }
-        is_short
+        is_short.then_some(value.len())
     });
-    let is_answered = matches!(found, Ok(Some(true)));
+    let size = found.ok().flatten().flatten();
+    let is_answered = size.is_some();
     if is_answered {
+        watched::fetched(caller, packet.key, size);
         caller.worker.counters.count_get(true);
     }
     is_answered
@@ -61,10 +64,15 @@ async fn later(
 ) {
     let (tenant, worker) = (Arc::clone(caller.tenant_of(packet.key)), Rc::clone(&caller.worker));
     let (key, header, asked) = (packet.key.to_vec(), packet.header, caller.asks("get", packet.key));
+    let cfd = caller.id;
     let found = Box::pin(async move {
         let found = worker.get(&tenant, &key).await;
         asked.ends(&key);
         worker.counters.count_get(matches!(found, Ok(Some(_))));
+        if let Ok(found) = &found {
+            let size = found.as_ref().map(|value| value.len());
+            watched::fetched_by(&worker.shared.watchers, cfd, &key, size);
+        }
         found_or_not(found, &header, how, &key)
     });
     let header = packet.header;
@@ -98,6 +106,9 @@ async fn touch(
         )
         .await;
     changing.ends(caller.id, &found);
+    if let Ok(found) = &found {
+        watched::fetched(caller, packet.key, found.as_ref().map(|value| value.len()));
+    }
     let is_hit = matches!(found, Ok(Some(_)));
     if how.value {
         caller.worker.counters.count_get(is_hit);

@@ -12,6 +12,7 @@ use crate::collections::ItemKind;
 use crate::keyspace::Event;
 use crate::protocol::memcached::lifetime::Lifetime;
 use crate::protocol::memcached::line::number;
+use crate::protocol::memcached::watched;
 
 const UP: Event = Event::string("incrby");
 const DOWN: Event = Event::string("decrby");
@@ -65,6 +66,13 @@ pub(crate) async fn count(caller: &Caller, key: &[u8], how: Count) -> Result<Cou
             touch.changed(caller.id, if how.up { &[UP] } else { &[DOWN] })
         }
         _ => touch.settles(),
+    }
+    watched::fetched(caller, key, before.as_ref().map(|value| value.len()));
+    if let (CountOutcome::Number { number, .. }, None, Some((_, lifetime))) =
+        (counting.ended, &before, how.vivify)
+    {
+        let digits = number.checked_ilog10().map_or(1, |last| 1 + last as usize);
+        watched::stored(caller, key, ("stored", "add"), lifetime, Some(digits));
     }
     let counters = &caller.worker.counters;
     let (hits, misses) = match how.up {

@@ -10,9 +10,10 @@ use super::ending::let_pass;
 use crate::caller::Caller;
 use crate::keyspace::{DEL, SET};
 use crate::protocol::memcached::lifetime::Lifetime;
+use crate::protocol::memcached::watched;
 
 /// How an item is deleted.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Delete {
     /// Only if the value has this version.
     pub(crate) compare: Option<u64>,
@@ -24,6 +25,21 @@ pub(crate) struct Delete {
     pub(crate) lifetime: Option<Lifetime>,
     /// Version of an item that is kept.
     pub(crate) version: Option<NonZeroU64>,
+    /// The name of the command.
+    pub(crate) command: &'static str,
+}
+
+impl Default for Delete {
+    fn default() -> Self {
+        Self {
+            compare: None,
+            invalidate: false,
+            empty: false,
+            lifetime: None,
+            version: None,
+            command: "delete",
+        }
+    }
 }
 
 /// The result.
@@ -43,14 +59,16 @@ pub(crate) async fn delete(
 ) -> Result<DeleteOutcome, Error> {
     let cache = caller.cache_for(key);
     let stays = how.invalidate || how.empty;
+    let mut size = watched::size(caller, key).await;
     let touch = caller.touches(key);
     let deleted = if !stays && how.compare.is_none() {
         let was_there = caller.watch("delete", key, pin!(cache.delete(key))).await?;
+        size = was_there.then_some(size.unwrap_or(0));
         if was_there { DeleteOutcome::Deleted } else { DeleteOutcome::NotFound }
     } else {
         let now = cache.moment(key).now();
         let mut ended = DeleteOutcome::NotFound;
-        caller
+        let before = caller
             .watch(
                 "delete",
                 key,
@@ -68,6 +86,7 @@ pub(crate) async fn delete(
                 })),
             )
             .await?;
+        size = before.map(|value| value.len());
         if ended == DeleteOutcome::Deleted {
             let over = if stays { how.lifetime } else { Some(Lifetime::Over) };
             let_pass(caller, over.unwrap_or(Lifetime::Endless)).await;
@@ -77,6 +96,10 @@ pub(crate) async fn delete(
     match deleted {
         DeleteOutcome::Deleted => touch.changed(caller.id, if stays { &[SET] } else { &[DEL] }),
         _ => touch.settles(),
+    }
+    watched::fetched(caller, key, size);
+    if deleted == DeleteOutcome::Deleted && !how.invalidate {
+        watched::deleted(caller, key, how.command, size.unwrap_or(0));
     }
     let counters = &caller.worker.counters;
     match deleted {

@@ -5,13 +5,14 @@ use std::num::NonZeroU64;
 use std::pin::pin;
 use std::time::Duration;
 
-use larder::{Change, Error, SetOptions, Value};
+use larder::{Change, Error, ErrorKind, SetOptions, Value};
 
 use super::ending::let_pass;
 use crate::caller::Caller;
 use crate::collections::ItemKind;
 use crate::keyspace::{EXPIRE, Event, SET};
 use crate::protocol::memcached::lifetime::Lifetime;
+use crate::protocol::memcached::watched;
 
 const APPEND: Event = Event::string("append");
 
@@ -23,6 +24,20 @@ pub(crate) enum Mode {
     Replace,
     Append,
     Prepend,
+}
+
+impl Mode {
+    /// The name of the command, if it `compares` versions or not.
+    pub(crate) fn command(self, compares: bool) -> &'static str {
+        match self {
+            Self::Set if compares => "cas",
+            Self::Set => "set",
+            Self::Add => "add",
+            Self::Replace => "replace",
+            Self::Append => "append",
+            Self::Prepend => "prepend",
+        }
+    }
 }
 
 /// How a value is stored.
@@ -60,6 +75,19 @@ pub(crate) enum StoreOutcome {
     ReservedFlags,
 }
 
+impl StoreOutcome {
+    /// The word of memcached's logger for it.
+    fn status(self) -> &'static str {
+        match self {
+            Self::Stored(_) => "stored",
+            Self::NotStored | Self::ReservedFlags => "not_stored",
+            Self::Exists => "exists",
+            Self::NotFound => "not_found",
+            Self::TooLarge => "too_large",
+        }
+    }
+}
+
 /// The answer to [`StoreOutcome::ReservedFlags`].
 pub(crate) fn reserved(flags: u32) -> String {
     format!(
@@ -87,6 +115,7 @@ pub(crate) fn store_at_once(
         caller.work.does_bytes(value.len());
         caller.worker.counters.cmd_set.add(1);
         caller.has_changed(key, &[SET]);
+        watched::stored(caller, key, ("stored", "set"), lifetime, Some(value.len()));
     }
     is_stored
 }
@@ -106,8 +135,16 @@ pub(crate) async fn store(
     let drawn = || how.wants_version.then(|| cache.draw_version(key));
     let how = Store { version: how.version.or_else(drawn), ..how };
     let touch = caller.touches(key);
+    let mut size = value.len();
+    let command = how.mode.command(how.compare.is_some());
+    let failed = |why: &Error| {
+        let is_too_large = why.kind() == ErrorKind::InvalidInput;
+        let status = if is_too_large { "too_large" } else { "no_memory" };
+        watched::stored(caller, key, (status, command), how.lifetime, None);
+    };
     let stored = if how.mode == Mode::Set && how.compare.is_none() {
-        caller.watch("set", key, pin!(cache.set_with(key, value, how.options()))).await?;
+        let set = caller.watch("set", key, pin!(cache.set_with(key, value, how.options()))).await;
+        set.inspect_err(failed)?;
         how.stored()
     } else {
         let mut storing = Storing {
@@ -117,11 +154,20 @@ pub(crate) async fn store(
             bytes_max: caller.worker.shared.config.value_bytes_max,
             ended: StoreOutcome::NotStored,
         };
-        caller
-            .watch(how.command(), key, pin!(cache.update(key, |there| storing.change(there))))
-            .await?;
+        let before = caller
+            .watch(
+                how.mode.command(true),
+                key,
+                pin!(cache.update(key, |there| storing.change(there))),
+            )
+            .await
+            .inspect_err(failed)?;
+        let before = before.map(|there| there.len());
+        watched::fetched(caller, key, before);
+        size += before.filter(|_| storing.joins()).unwrap_or(0);
         storing.ended
     };
+    watched::stored(caller, key, (stored.status(), command), how.lifetime, Some(size));
     match stored {
         StoreOutcome::Stored(_) => touch.changed(caller.id, how.events()),
         _ => touch.settles(),
@@ -154,17 +200,6 @@ impl Store {
             vivify: None,
             wants_version: false,
             binary_key: false,
-        }
-    }
-
-    /// The name of the command.
-    fn command(&self) -> &'static str {
-        match self.mode {
-            Mode::Set => "cas",
-            Mode::Add => "add",
-            Mode::Replace => "replace",
-            Mode::Append => "append",
-            Mode::Prepend => "prepend",
         }
     }
 
@@ -203,6 +238,12 @@ struct Storing<'a> {
 }
 
 impl<'a> Storing<'a> {
+    /// Whether the new value is the old one and more.
+    fn joins(&self) -> bool {
+        let is_joined = matches!(self.how.mode, Mode::Append | Mode::Prepend);
+        is_joined && matches!(self.ended, StoreOutcome::Stored(_))
+    }
+
     fn change(&mut self, there: Option<&Value>) -> Change<'a> {
         let keep = |ended: &mut StoreOutcome, why| {
             *ended = why;

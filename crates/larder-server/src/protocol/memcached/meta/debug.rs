@@ -6,6 +6,7 @@ use crate::answers::{Answer, Answers};
 use crate::caller::Caller;
 use crate::protocol::memcached::items::server_error;
 use crate::protocol::memcached::lifetime::left_s;
+use crate::protocol::memcached::watched;
 
 pub(super) async fn answer(request: &MetaRequest<'_>, caller: &Caller, answers: &mut Answers<'_>) {
     answers.settle().await;
@@ -13,7 +14,7 @@ pub(super) async fn answer(request: &MetaRequest<'_>, caller: &Caller, answers: 
     let now = cache.moment(&request.key).now();
     let known = cache.peek_with(&request.key, |value, meta| {
         let idle = meta.since_access(now).map_or(0, |idle| idle.as_secs());
-        format!(
+        let text = format!(
             " exp={} la={idle} cas={} fetch={} cls=1 size={} flags={} stale={} won={}\r\n",
             left_s(meta.remaining(now)),
             meta.version,
@@ -22,11 +23,16 @@ pub(super) async fn answer(request: &MetaRequest<'_>, caller: &Caller, answers: 
             meta.flags,
             yes_or_no(meta.stale),
             yes_or_no(meta.won),
-        )
+        );
+        (value.len(), text)
     });
+    let known = known.await;
+    if let Ok(known) = &known {
+        watched::fetched(caller, &request.key, known.as_ref().map(|(size, _)| *size));
+    }
     let mut out = Vec::new();
-    match known.await {
-        Ok(Some(known)) => {
+    match known {
+        Ok(Some((_, known))) => {
             out.extend_from_slice(b"ME ");
             key(&mut out, request);
             out.extend_from_slice(known.as_bytes());

@@ -17,6 +17,7 @@ pub(super) async fn answer(request: &MetaRequest<'_>, caller: &Caller, answers: 
         empty: flags.empty,
         lifetime: flags.touch.map(|exptime| Lifetime::new(exptime, wall)),
         version: flags.explicit,
+        command: "md",
     };
     let deleted = delete(caller, &request.key, how).await;
     let out = answers.bytes();

@@ -17,6 +17,7 @@ use crate::keyspace::{EXPIRE, SET};
 use crate::protocol::memcached::items::{TOO_LATE, let_pass, server_error};
 use crate::protocol::memcached::lifetime::Lifetime;
 use crate::protocol::memcached::line::Words;
+use crate::protocol::memcached::watched;
 use crate::tenant::Calls;
 
 pub(super) async fn answer(
@@ -53,7 +54,7 @@ pub(super) fn at_once<'o>(
     let moment = cache.moment(&request.key);
     let found = cache.get_at_once_with(&request.key, |value, meta| {
         if request.flags.value && value.len() > COPIED_MAX {
-            return false;
+            return None;
         }
         let out = out();
         let known = ItemFacts::new(value, meta, moment);
@@ -62,10 +63,12 @@ pub(super) fn at_once<'o>(
             out.extend_from_slice(value);
             out.extend_from_slice(b"\r\n");
         }
-        true
+        Some(value.len())
     });
-    let is_answered = matches!(found, Ok(Some(true)));
+    let size = found.ok().flatten().flatten();
+    let is_answered = size.is_some();
     if is_answered {
+        watched::fetched(caller, &request.key, size);
         count(&caller.worker.counters, false, true);
     }
     is_answered
@@ -75,7 +78,7 @@ pub(super) fn at_once<'o>(
 async fn later(key: &[u8], line: &[u8], caller: &Caller, answers: &mut Answers<'_>) {
     let line = line.to_vec();
     let (tenant, worker) = (Arc::clone(caller.tenant_of(key)), Rc::clone(&caller.worker));
-    let asked = caller.asks("mg", key);
+    let (asked, cfd) = (caller.asks("mg", key), caller.id);
     let found = Box::pin(async move {
         let mut words = Words(&line);
         words.next();
@@ -84,6 +87,10 @@ async fn later(key: &[u8], line: &[u8], caller: &Caller, answers: &mut Answers<'
         let found = worker.get(&tenant, &request.key).await;
         asked.ends(&request.key);
         count(&worker.counters, false, matches!(found, Ok(Some(_))));
+        if let Ok(found) = &found {
+            let size = found.as_ref().map(|value| value.len());
+            watched::fetched_by(&worker.shared.watchers, cfd, &request.key, size);
+        }
         let found =
             found.map(|value| value.map(|value| FoundItem::new(value, cache.moment(&request.key))));
         of_found(&request, found, cache)
@@ -107,13 +114,16 @@ async fn peek(request: &MetaRequest<'_>, caller: &Caller, answers: &mut Answers<
                     out.extend_from_slice(value);
                     out.extend_from_slice(b"\r\n");
                 }
-                out
+                (value.len(), out)
             })),
         )
         .await;
+    if let Ok(shown) = &shown {
+        watched::fetched(caller, &request.key, shown.as_ref().map(|(size, _)| *size));
+    }
     count(&caller.worker.counters, false, matches!(shown, Ok(Some(_))));
     answers.push(match shown {
-        Ok(Some(shown)) => Answer::Bytes(shown),
+        Ok(Some((_, shown))) => Answer::Bytes(shown),
         Ok(None) => miss(request),
         Err(why) => failed(&why),
     });
@@ -152,6 +162,9 @@ async fn change(request: &MetaRequest<'_>, caller: &Caller, answers: &mut Answer
         Err(_) => drop(changing),
     }
     let is_hit = matches!(found, Ok(Some(_)));
+    if let Ok(found) = &found {
+        watched::fetched(caller, &request.key, found.as_ref().map(|value| value.len()));
+    }
     count(&caller.worker.counters, touch.is_some(), is_hit);
     let found = match (found, vivify) {
         (Ok(None), Some(vivify)) => Ok(Some(FoundItem::stub(version, vivify, wall))),

@@ -76,6 +76,12 @@ impl MetaRequest<'_> {
             && self.flags.store_mode() == Ok(Mode::Set)
             && compare.is_none()
     }
+
+    /// The command that a store is told as.
+    pub(crate) fn stores_as(&self) -> &'static str {
+        let compares = self.flags.compare.is_some();
+        self.flags.store_mode().map_or("na", |mode| mode.command(compares))
+    }
 }
 
 impl Flags<'_> {

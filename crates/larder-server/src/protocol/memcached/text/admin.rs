@@ -9,7 +9,7 @@ use crate::protocol::memcached::version::VERSION;
 use crate::protocol::memcached::{flush, nodes, stats};
 
 /// The answer to a client that asks for something of the process and is no administrator.
-const FORBIDDEN: &str = "CLIENT_ERROR this command is for administrators";
+pub(super) const FORBIDDEN: &str = "CLIENT_ERROR this command is for administrators";
 
 pub(super) async fn answer(request: TextRequest<'_>, caller: &Caller, answers: &mut Answers<'_>) {
     match request {

@@ -7,6 +7,7 @@ use larder::{Moment, ScanPage, Scanned};
 use super::say::say;
 use crate::answers::Answers;
 use crate::caller::Caller;
+use crate::escaped_key::EscapedKey;
 use crate::protocol::memcached::lifetime::left_s;
 
 /// Items of a page.
@@ -64,30 +65,5 @@ impl Dump {
         };
         debug_assert!(written.is_ok(), "a string takes everything");
         out.extend_from_slice(text.as_bytes());
-    }
-}
-
-/// A key in percent-encoding.
-struct EscapedKey<'a>(&'a [u8]);
-
-impl std::fmt::Display for EscapedKey<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.iter().try_for_each(|byte| match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                f.write_char(char::from(*byte))
-            }
-            _ => write!(f, "%{byte:02X}"),
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_are_escaped_as_in_addresses() {
-        assert_eq!(EscapedKey(b"a-Z.9_~").to_string(), "a-Z.9_~");
-        assert_eq!(EscapedKey(b"a b\n\xff%:").to_string(), "a%20b%0A%FF%25%3A");
     }
 }

@@ -7,27 +7,32 @@ pub(super) mod request;
 mod retrieve;
 mod say;
 mod store;
+mod watch;
 
 use std::pin::pin;
+use std::task::{Context, Poll};
 
 use self::dump::Dump;
 use self::request::{TextRequest, parse};
 use self::retrieve::{Next, Retrieving};
 use self::say::{say, say_unless};
+use self::watch::Watching;
 use super::fault::{Fault, OVER_LIMIT};
 use super::items::{
     Count, CountOutcome, Delete, DeleteOutcome, count, delete, let_pass, server_error,
 };
 use super::lifetime::Lifetime;
 use super::line::{self, Words, append_number};
-use super::meta;
+use super::{meta, watched};
 use crate::answers::Answers;
 use crate::caller::Caller;
 use crate::keyspace::EXPIRE;
 use crate::protocol::Step;
+use crate::watchers::CloseReason;
 
 /// Longest line, except lines that name many keys.
 const LINE_BYTES_MAX: usize = 2048;
+const TOO_LARGE: &str = "SERVER_ERROR object too large for cache";
 /// A longer line of keys is answered key by key as it comes.
 const WHOLE_LINE_BYTES_MAX: usize = 64 << 10;
 
@@ -52,6 +57,8 @@ enum ConnectionPhase {
     /// Discarding the rest of a line.
     SwallowingLine,
     Dumping(Dump),
+    /// Sending lines of events; what comes is discarded.
+    Watching(Watching),
 }
 
 impl Text {
@@ -96,6 +103,27 @@ impl Text {
                     Step::Done(1)
                 }
             },
+            ConnectionPhase::Watching(_) => Step::Done(input.len()),
+        }
+    }
+
+    /// Whether it only gets lines of events.
+    pub(super) fn is_watching(&self) -> bool {
+        matches!(self.going, ConnectionPhase::Watching(_))
+    }
+
+    /// Ready when there are lines of events to send.
+    pub(super) fn poll_lines(&self, cx: &Context<'_>) -> Poll<()> {
+        match &self.going {
+            ConnectionPhase::Watching(watching) => watching.poll(cx),
+            _ => Poll::Pending,
+        }
+    }
+
+    /// Answers with lines of events that have come.
+    pub(super) async fn lines(&self, caller: &Caller, answers: &mut Answers<'_>) {
+        if let ConnectionPhase::Watching(watching) = &self.going {
+            watching.lines(caller, answers).await;
         }
     }
 
@@ -191,7 +219,10 @@ impl Text {
                 }
             },
             // It speaks another protocol.
-            (_, None) => Step::Close,
+            (_, None) => {
+                caller.closes_for(CloseReason::Error);
+                Step::Close
+            }
         }
     }
 
@@ -215,7 +246,10 @@ impl Text {
                 self.going = ConnectionPhase::Swallowing { bytes, answer: Some(answer) };
                 return Step::Done(taken);
             }
-            Err(Fault::Close) => return Step::Close,
+            Err(Fault::Close) => {
+                caller.closes_for(CloseReason::Error);
+                return Step::Close;
+            }
         };
         if request == TextRequest::Quit {
             return Step::Close;
@@ -244,9 +278,25 @@ impl Text {
                 self.going = ConnectionPhase::Dumping(Dump::new(keys_only));
                 return Step::Done(taken - 1);
             }
+            TextRequest::Watch(words) => self.watch(words, caller, answers),
             request => self.change(request, caller, answers).await,
         }
         Step::Done(taken)
+    }
+
+    fn watch(&mut self, words: Words<'_>, caller: &Caller, answers: &mut Answers<'_>) {
+        let streams = watch::streams(words).ok_or("ERROR");
+        let watching = match caller.is_admin() {
+            true => streams.and_then(|streams| Watching::begin(streams, caller)),
+            false => Err(admin::FORBIDDEN),
+        };
+        match watching {
+            Ok(watching) => {
+                self.going = ConnectionPhase::Watching(watching);
+                say(answers, "OK");
+            }
+            Err(answer) => say(answers, answer),
+        }
     }
 
     /// Answers a request with a value, once the value has come: `taken` bytes of line, `bytes` bytes of value.
@@ -335,7 +385,7 @@ impl Text {
         let whole = taken + bytes + 2;
         let refusal = if bytes > caller.worker.shared.config.value_bytes_max {
             caller.worker.counters.store_too_large.add(1);
-            Some("SERVER_ERROR object too large for cache")
+            Some(TOO_LARGE)
         } else if input.len() < whole && !caller.may_hold(input.len(), whole, 0) {
             caller.worker.counters.refused_busy.add(1);
             Some("SERVER_ERROR out of memory storing object")
@@ -344,6 +394,9 @@ impl Text {
         };
         if let Some(answer) = refusal {
             answers.settle().await;
+            let status = if answer == TOO_LARGE { "too_large" } else { "no_memory" };
+            let (key, how) = (request.key_and_quiet().0, (status, request.stores_as()));
+            watched::stored(caller, key, how, Lifetime::Endless, None);
             refused(request, caller).await;
             let answer = (!quiet).then_some(answer);
             self.going = ConnectionPhase::Swallowing { bytes: bytes + 2, answer };
@@ -384,8 +437,12 @@ async fn refused(request: &TextRequest<'_>, caller: &Caller) {
 async fn touch(key: &[u8], exptime: i64, quiet: bool, caller: &Caller, answers: &mut Answers<'_>) {
     let cache = caller.cache_for(key);
     let lifetime = Lifetime::new(exptime, cache.moment(key).wall());
+    let size = watched::size(caller, key).await;
     let changing = caller.touches(key);
     let touched = caller.watch("touch", key, pin!(cache.touch(key, lifetime.ttl()))).await;
+    if let Ok(is_hit) = touched {
+        watched::fetched(caller, key, is_hit.then_some(size.unwrap_or(0)));
+    }
     match &touched {
         Ok(true) => changing.changed(caller.id, &[EXPIRE]),
         Ok(false) => changing.settles(),

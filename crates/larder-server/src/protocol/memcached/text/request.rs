@@ -36,6 +36,8 @@ pub(crate) enum TextRequest<'a> {
         quiet: bool,
     },
     Stats(Words<'a>),
+    /// `watch`, with the streams to watch.
+    Watch(Words<'a>),
     /// `lru_crawler metadump` (keys with their metadata) and `mgdump` (keys only).
     Dump {
         keys_only: bool,
@@ -105,6 +107,7 @@ impl TextRequest<'_> {
             | Self::MemoryLimit { quiet, .. }
             | Self::Answer { quiet, .. } => (b"", *quiet),
             Self::Stats(_)
+            | Self::Watch(_)
             | Self::Dump { .. }
             | Self::Cluster
             | Self::DebugTime(_)
@@ -120,6 +123,15 @@ impl TextRequest<'_> {
             Self::Store(Store { mode, unique, .. }) => *mode == Mode::Set && unique.is_none(),
             Self::Meta(request) => request.replaces(),
             _ => false,
+        }
+    }
+
+    /// The command that a store is told as.
+    pub(crate) fn stores_as(&self) -> &'static str {
+        match self {
+            Self::Store(Store { mode, unique, .. }) => mode.command(unique.is_some()),
+            Self::Meta(request) => request.stores_as(),
+            _ => "na",
         }
     }
 
@@ -158,6 +170,7 @@ pub(crate) fn parse(line: &[u8]) -> Result<TextRequest<'_>, Fault> {
         b"mg" | b"ms" | b"md" | b"ma" | b"me" => meta::parse(verb, words).map(TextRequest::Meta),
         b"flush_all" => flush_all(words),
         b"stats" => Ok(TextRequest::Stats(words)),
+        b"watch" => Ok(TextRequest::Watch(words)),
         b"version" => Ok(TextRequest::Version),
         b"quit" => Ok(TextRequest::Quit),
         _ => administer(verb, words),
@@ -297,7 +310,6 @@ fn administer<'a>(verb: &[u8], mut words: Words<'a>) -> Result<TextRequest<'a>, 
         (b"debugtime", Some(seconds)) => {
             signed(seconds).map(|by| TextRequest::DebugTime(DebugTime::Move(by))).ok_or(ERROR)
         }
-        (b"watch", _) => answer("CLIENT_ERROR watch commands not allowed"),
         (b"shutdown", _) => answer("ERROR: shutdown not enabled"),
         _ if last.starts_with(b"HTTP/") => Err(Fault::Close),
         _ => Err(ERROR),

@@ -18,6 +18,7 @@ use crate::protocol::memcached::fault::Fault;
 use crate::protocol::memcached::items::{TOO_LATE, let_pass};
 use crate::protocol::memcached::lifetime::Lifetime;
 use crate::protocol::memcached::line::{KEY_BYTES_MAX, Words, append_number};
+use crate::protocol::memcached::watched;
 
 /// Most bytes of a line before its first key.
 const HEAD_BYTES_MAX: usize = 64;
@@ -191,6 +192,7 @@ impl Retrieving {
     async fn later(&mut self, key: &[u8], caller: &Caller, answers: &mut Answers<'_>) {
         let (tenant, worker) = (Arc::clone(caller.tenant_of(key)), Rc::clone(&caller.worker));
         let (asked, key, how) = (caller.asks("get", key), key.to_vec(), self.how);
+        let cfd = caller.id;
         let has_deadline = worker.shared.config.request_deadline.is_some();
         let failed = has_deadline.then(|| Rc::clone(self.failed.get_or_insert_with(Rc::default)));
         let found = Box::pin(async move {
@@ -198,6 +200,8 @@ impl Retrieving {
             let found = worker.get(&tenant, &key).await.ok().flatten();
             asked.ends(&key);
             worker.counters.count_get(found.is_some());
+            let size = found.as_ref().map(|value| value.len());
+            watched::fetched_by(&worker.shared.watchers, cfd, &key, size);
             found.map_or_else(|| Answer::Bytes(Vec::new()), |value| how.item(&key, value))
         });
         let too_late = move || {
@@ -230,13 +234,15 @@ impl RetrieveOptions {
                 out.extend_from_slice(value);
                 out.extend_from_slice(b"\r\n");
             }
-            is_short
+            is_short.then_some(value.len())
         });
-        let is_hit = matches!(found, Ok(Some(true)));
+        let size = found.as_ref().ok().copied().flatten().flatten();
+        let is_hit = size.is_some();
         // A miss has no line of its own.
         let is_miss = matches!(found, Ok(None)) && matches!(cache.misses_at_once(key), Ok(true));
         if is_hit || is_miss {
             caller.worker.counters.count_get(is_hit);
+            watched::fetched(caller, key, size);
         }
         is_hit || is_miss
     }
@@ -264,6 +270,7 @@ impl RetrieveOptions {
             .await;
         changing.ends(caller.id, &found);
         let found = found.ok().flatten();
+        watched::fetched(caller, key, found.as_ref().map(|value| value.len()));
         caller.worker.counters.count_get(found.is_some());
         caller.worker.counters.count_touch(found.is_some());
         if let Some(value) = found {
