@@ -196,7 +196,7 @@ def _():
     equal((as_posts(), view(request).content, plain(1)), (4, b"5", 1))
     plain.invalidate(1)
     plain(1)
-    text = "{% load cacheops %}{% cached_as posts %}{{ value }}{% endcached_as %}"
+    text = "{% load cacheops %}{% cached_as posts 60 'part' %}{{ value }}{% endcached_as %}"
     shown = [Template(text).render(Context({"posts": Post.objects.all(), "value": value})) for value in (1, 2)]
     equal((runs.count("plain"), shown), (2, ["1", "1"]))
 
