@@ -1,4 +1,4 @@
-// Runs features of a library, and prints a line for each: "ok WHAT", or "not ok WHAT: why".
+// Runs features of a library, and prints a line for each: "ok WHAT", or "not ok WHAT -- why".
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
@@ -47,7 +47,7 @@ class Feature {
       Throwable cause = error.getCause() == null ? error : error.getCause();
       String why = error instanceof TimeoutException ? "not done after " + LIMIT_S + " s" : cause.toString();
       why = why.replaceAll("\\s+", " ");
-      System.out.println("not ok " + name + ": " + why.substring(0, Math.min(why.length(), WHY_LONGEST)));
+      System.out.println("not ok " + name + " -- " + why.substring(0, Math.min(why.length(), WHY_LONGEST)));
     }
   }
 

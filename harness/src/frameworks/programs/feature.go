@@ -1,4 +1,4 @@
-// Runs features of a library, and prints a line for each: "ok WHAT", or "not ok WHAT: why".
+// Runs features of a library, and prints a line for each: "ok WHAT", or "not ok WHAT -- why".
 package main
 
 import (
@@ -51,7 +51,7 @@ func feature(name string, body func(ctx context.Context) error) {
 		err = ctx.Err()
 	}
 	if err != nil {
-		fmt.Printf("not ok %s: %s\n", name, strings.Join(strings.Fields(err.Error()), " "))
+		fmt.Printf("not ok %s -- %s\n", name, strings.Join(strings.Fields(err.Error()), " "))
 		return
 	}
 	fmt.Println("ok", name)

@@ -1,4 +1,4 @@
-// Runs features of a framework, and prints a line for each: "ok WHAT", or "not ok WHAT: why".
+// Runs features of a framework, and prints a line for each: "ok WHAT", or "not ok WHAT -- why".
 const assert = require("assert");
 const fs = require("fs");
 const net = require("net");
@@ -75,7 +75,7 @@ async function run() {
       console.log(`ok ${name}`);
     } catch (error) {
       const why = String((error && error.message) || JSON.stringify(error)).split(/\s+/).join(" ");
-      console.log(`not ok ${name}: ${why.slice(0, WHY_LONGEST)}`);
+      console.log(`not ok ${name} -- ${why.slice(0, WHY_LONGEST)}`);
     }
   }
   process.exit(0);

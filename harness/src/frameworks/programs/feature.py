@@ -1,4 +1,4 @@
-"""Runs features of a framework, and prints a line for each: "ok WHAT", or "not ok WHAT: why"."""
+"""Runs features of a framework, and prints a line for each: "ok WHAT", or "not ok WHAT -- why"."""
 
 import asyncio
 import importlib.metadata
@@ -89,7 +89,7 @@ def tell(name, body):
     thread.start()
     thread.join(LIMIT_S)
     wrong = done[0] if done else f"not done after {LIMIT_S} s"
-    print(f"ok {name}" if wrong is None else f"not ok {name}: {wrong}", flush=True)
+    print(f"ok {name}" if wrong is None else f"not ok {name} -- {wrong}", flush=True)
 
 
 def why(error):

@@ -1,4 +1,4 @@
-# Rails' cache: RedisCacheStore, or MemCacheStore by Dalli. A line a feature: "ok WHAT", or "not ok WHAT: why".
+# Rails' cache: RedisCacheStore, or MemCacheStore by Dalli. A line a feature: "ok WHAT", or "not ok WHAT -- why".
 require "socket"
 require "timeout"
 require "active_support"
@@ -31,7 +31,7 @@ def feature(name, runs: true)
   end
   puts "ok #{name}"
 rescue Exception => error
-  puts "not ok #{name}: #{error.class}: #{error.message.split.join(' ')[0, 200]}"
+  puts "not ok #{name} -- #{error.class}: #{error.message.split.join(' ')[0, 200]}"
 end
 
 def equal(found, wanted)

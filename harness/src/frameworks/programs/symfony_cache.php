@@ -1,5 +1,5 @@
 <?php
-// Symfony's cache with phpredis, or with PHP's memcached. A line a feature: "ok WHAT", or "not ok WHAT: why".
+// Symfony's cache with phpredis, or with PHP's memcached. A line a feature: "ok WHAT", or "not ok WHAT -- why".
 require "Psr/SimpleCache/autoload.php";
 require "Symfony/Component/Cache/autoload.php";
 
@@ -52,7 +52,7 @@ function feature(string $name, callable $body, bool $runs = true): void
         echo "ok $name\n";
     } catch (Throwable $error) {
         $why = preg_replace('/\s+/', " ", get_class($error) . ": " . $error->getMessage());
-        echo "not ok $name: " . substr($why, 0, 200) . "\n";
+        echo "not ok $name -- " . substr($why, 0, 200) . "\n";
     }
 }
 
