@@ -55,7 +55,7 @@ pub(crate) enum Command {
     Mutants(mutants::MutantsOptions),
     /// Run the tests of memcached, Valkey and their clients against `larder serve`
     Conformance(conformance::ConformanceOptions),
-    /// Try caches, locks and limits of frameworks in five languages against `larder serve`, Valkey and memcached
+    /// Try caches, locks and limits of frameworks in six languages against `larder serve`, Valkey and memcached
     Frameworks(frameworks::FrameworksOptions),
     /// Test the admin page of `larder serve` in a browser, with a server under load; needs chromium
     Page,
