@@ -1,4 +1,4 @@
-//! `cargo xtask frameworks`: caches, locks and limits of frameworks against `larder serve`, beside Valkey and memcached.
+//! `cargo xtask frameworks`: caches, locks and limits of frameworks against `larder serve`, Valkey and memcached.
 //!
 //! The programs in `programs/` are ours; the frameworks are fetched into the build directory. A program tries one
 //! framework, and tells of each feature whether it works. It runs against `larder serve` in DRAM and with flash, and

@@ -31,7 +31,7 @@ impl Row {
     }
 }
 
-/// The rows of a framework, from what its program told of Larder in DRAM, of Larder with flash, and of the other server.
+/// The rows of a framework, from what its program told of Larder in DRAM, of Larder with flash, and of the other.
 pub(super) fn rows(
     framework: &str,
     backend: Backend,
