@@ -102,11 +102,8 @@ fn reasons(row: &Row) -> String {
     if let Some(Err(why)) = &row.other {
         let _ = write!(text, "  {}: {why}", other_name(row.backend));
     }
-    match row.known {
-        Some(reason) => {
-            let _ = write!(text, "  (known: {reason})");
-        }
-        None => {}
+    if let Some(reason) = row.known {
+        let _ = write!(text, "  (known: {reason})");
     }
     text
 }
