@@ -7,6 +7,7 @@
 //! | rig | what it runs |
 //! |---|---|
 //! | `conformance` | the tests of memcached, Redis, Valkey and their clients, against `larder serve` |
+//! | `frameworks` | caches, locks and limits of frameworks, against `larder serve`, Valkey and memcached |
 //! | `fs` | fsx, pjdfstest, RocksDB, fio, git and sqlite on a mounted virtual SSD |
 //! | `guest` | Linux under QEMU with an FDP drive, and our programs in it |
 //! | `hits` | a hit under valgrind: the source files that it passes through |
@@ -20,9 +21,9 @@
 //! |---|---|
 //! | `step` | commands that are run, and the verdict of a step |
 //! | `workspace` | the root of the workspace, and the build directory |
-//! | `tools`, `maven` | programs that cargo installs, jars that Maven fetches |
+//! | `tools`, `fetched`, `maven` | programs that cargo installs, packages that others fetch, jars that Maven fetches |
 //! | `problem`, `log` | why a suite did not pass, and the log of its programs |
-//! | `served`, `hears`, `port` | a server under test: its start, its first output, its port |
+//! | `served`, `process`, `hears`, `port` | a server under test: its start, its first output, its port |
 //! | `browser`, `png` | a headless browser, and the size of its screenshots |
 //!
 //! | example | what it measures |
@@ -38,6 +39,8 @@
 
 mod browser;
 pub mod conformance;
+mod fetched;
+pub mod frameworks;
 pub mod fs;
 pub mod guest;
 mod hears;
@@ -49,6 +52,7 @@ pub mod page;
 mod png;
 mod port;
 mod problem;
+mod process;
 pub mod report;
 mod served;
 pub mod servers;

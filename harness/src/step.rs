@@ -74,11 +74,18 @@ pub(crate) fn run_within(command: &mut Command, limit: Duration) -> Result<(), S
 /// Runs a command silently and returns its exit status. After `limit` it is killed with all processes that it has
 /// started, and the result is `None`.
 pub fn ended_within(command: &mut Command, limit: Duration) -> io::Result<Option<ExitStatus>> {
+    waited_within(command.stdout(Stdio::null()).stderr(Stdio::null()), limit)
+}
+
+/// The same for a command with the output that it has.
+pub(crate) fn waited_within(
+    command: &mut Command,
+    limit: Duration,
+) -> io::Result<Option<ExitStatus>> {
     // Use its own process group, so that its children are killed with it.
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(command, 0);
-    let silent = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut child = silent.spawn()?;
+    let mut child = command.stdin(Stdio::null()).spawn()?;
     let begin = Instant::now();
     loop {
         match child.try_wait()? {

@@ -26,7 +26,7 @@ mod toolchain;
 use std::process::ExitCode;
 
 use clap::Parser;
-use larder_harness::{conformance, fs, guest, hits, nbd, page, servers, ycsb};
+use larder_harness::{conformance, frameworks, fs, guest, hits, nbd, page, servers, ycsb};
 
 use self::args::{Cli, Command};
 
@@ -50,6 +50,7 @@ fn main() -> ExitCode {
         Command::Judges => ("judges", judges::run()),
         Command::Mutants(options) => ("mutants", mutants::run(&options)),
         Command::Conformance(options) => ("conformance", conformance::run(&options)),
+        Command::Frameworks(options) => ("frameworks", frameworks::run(&options)),
         Command::Page => ("page", page::run()),
         Command::BenchGate(options) => ("bench-gate", bench_gate::run(&options)),
         Command::Hits => ("hits", hits::run()),

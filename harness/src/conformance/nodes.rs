@@ -2,14 +2,15 @@
 //! with the configuration of `contrib/`, and with a cluster client that knows the slots.
 
 use std::fs;
-use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use super::outcome::SuiteOutcome;
 use super::smoke;
+use crate::fetched;
 use crate::port::{self, local};
+use crate::process::Process;
 use crate::served::Subject;
 use crate::{step, workspace};
 
@@ -17,8 +18,6 @@ use crate::{step, workspace};
 const ASKED: Duration = Duration::from_secs(20);
 const KILLED: Duration = Duration::from_secs(6);
 const BACK: Duration = Duration::from_secs(10);
-/// A server that does not listen within this time has failed to start.
-const STARTS_WITHIN: Duration = Duration::from_secs(10);
 
 const CLIENT: &str = include_str!("nodes/client.py");
 
@@ -50,7 +49,7 @@ fn tried(kind: &str, subject: &Subject, dir: &Path) -> Result<String, String> {
     let package = if kind == "memcached" { "pymemcache" } else { "redis" };
     let home = dir.join(package);
     fs::create_dir_all(&home).map_err(|cause| format!("{}: {cause}", home.display()))?;
-    let mut client = smoke::python(&home, package, CLIENT)?;
+    let mut client = fetched::python(&home, &[package], &[("check.py", CLIENT)])?;
     let mut nodes = [Node::new(kind, subject, dir, 0)?, Node::new(kind, subject, dir, 1)?];
     let ports = nodes.each_ref().map(|node| node.port);
     for node in &mut nodes {
@@ -70,32 +69,6 @@ fn tried(kind: &str, subject: &Subject, dir: &Path) -> Result<String, String> {
     killed.start(kind, &ports)?;
     let output = client.wait_with_output().map_err(|cause| cause.to_string())?;
     Ok(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
-}
-
-/// A process, killed on drop.
-struct Process(Child);
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-impl Process {
-    /// Starts the process, and waits until it listens at `port`.
-    fn start(command: &mut Command, port: u16) -> Result<Self, String> {
-        let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let process = Self(quiet.spawn().map_err(|cause| format!("{command:?}: {cause}"))?);
-        let begun = Instant::now();
-        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
-            if begun.elapsed() > STARTS_WITHIN {
-                return Err(format!("{command:?} does not listen at port {port}"));
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        Ok(process)
-    }
 }
 
 /// A server, and the place of its persistent files.

@@ -2,12 +2,12 @@
 //! clients are fetched.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use super::outcome::SuiteOutcome;
+use crate::fetched;
 use crate::served::{Server, Subject, said};
-use crate::{maven, step};
 
 /// A client and its test program.
 struct Client {
@@ -65,77 +65,31 @@ pub(super) fn counted(
     SuiteOutcome { name, passed, failed, skipped: 0, known, note }
 }
 
-/// Runs a command silently. It must succeed.
-fn done(command: &mut Command, what: &str) -> Result<(), String> {
-    match step::succeeds(command) {
-        true => Ok(()),
-        false => Err(format!("{what} cannot be had")),
-    }
-}
-
-/// A virtual environment with a package, and the command that runs a program of ours in it.
-pub(super) fn python(dir: &Path, package: &str, program: &str) -> Result<Command, String> {
-    let python = dir.join("bin/python");
-    let install = [python.as_os_str(), "-m".as_ref(), "pip".as_ref(), "install".as_ref()];
-    if !python.exists() {
-        done(Command::new("python3").args(["-m", "venv"]).arg(dir), "a Python environment")?;
-    }
-    done(Command::new(install[0]).args(&install[1..]).args(["-q", package]), package)?;
-    let mut command = Command::new(python);
-    command.arg(put(dir, "check.py", program)?);
-    Ok(command)
-}
-
 fn redis_py(dir: &Path) -> Result<Command, String> {
-    python(dir, "redis", include_str!("smoke/redis_py.py"))
+    fetched::python(dir, &["redis"], &[("check.py", include_str!("smoke/redis_py.py"))])
 }
 
 fn meta_memcache(dir: &Path) -> Result<Command, String> {
-    python(dir, "meta-memcache", include_str!("smoke/meta_client.py"))
-}
-
-fn node(dir: &Path, package: &str, program: &str) -> Result<Command, String> {
-    let mut install = Command::new("npm");
-    install.args(["install", "--silent", "--no-save", "--prefix"]).arg(dir).arg(package);
-    done(&mut install, package)?;
-    let mut command = Command::new("node");
-    command.arg(put(dir, "check.js", program)?);
-    Ok(command)
+    let program = ("check.py", include_str!("smoke/meta_client.py"));
+    fetched::python(dir, &["meta-memcache"], &[program])
 }
 
 fn ioredis(dir: &Path) -> Result<Command, String> {
-    node(dir, "ioredis", include_str!("smoke/ioredis.js"))
+    fetched::node(dir, &["ioredis"], &[("check.js", include_str!("smoke/ioredis.js"))])
 }
 
 fn memjs(dir: &Path) -> Result<Command, String> {
-    node(dir, "memjs", include_str!("smoke/memjs.js"))
+    fetched::node(dir, &["memjs"], &[("check.js", include_str!("smoke/memjs.js"))])
 }
 
 fn go_redis(dir: &Path) -> Result<Command, String> {
-    put(dir, "main.go", include_str!("smoke/go_redis.go"))?;
-    put(dir, "go.mod", "module check\n\ngo 1.21\n")?;
-    let go = |words: &[&str]| {
-        let mut command = Command::new("go");
-        command.current_dir(dir).env("GOFLAGS", "-mod=mod").args(words);
-        command
-    };
-    done(&mut go(&["get", "github.com/redis/go-redis/v9"]), "go-redis")?;
-    done(&mut go(&["build", "-o", "check", "."]), "go-redis")?;
-    Ok(Command::new(dir.join("check")))
+    let program = ("main.go", include_str!("smoke/go_redis.go"));
+    fetched::go(dir, &["github.com/redis/go-redis/v9"], &[program])
 }
 
 fn jedis(dir: &Path) -> Result<Command, String> {
-    maven::fetch(dir, ("redis.clients", "jedis", "5.2.0"))?;
-    let mut command = Command::new("java");
-    command.arg("-cp").arg(dir.join(maven::JARS).join("*"));
-    command.arg(put(dir, "Smoke.java", include_str!("smoke/Jedis.java"))?);
-    Ok(command)
-}
-
-fn put(dir: &Path, name: &str, text: &str) -> Result<PathBuf, String> {
-    let path = dir.join(name);
-    fs::write(&path, text).map_err(|cause| format!("{}: {cause}", path.display()))?;
-    Ok(path)
+    let program = ("Smoke.java", include_str!("smoke/Jedis.java"));
+    fetched::java(dir, ("redis.clients", "jedis", "5.2.0"), &[program])
 }
 
 #[cfg(test)]

@@ -18,6 +18,9 @@ const MACHINE_PATHS: [&str; 2] = ["/work/", "/root/"];
 /// A field of rustls, whose name cannot be changed.
 const FIELD_OF_RUSTLS: &str = "session_storage";
 
+/// Django's own name for what a visitor of a site has, in the programs that use Django.
+const PROGRAMS_OF_DJANGO: &str = "harness/src/frameworks/programs/django_";
+
 /// Checks every text file.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let files = tree.files().iter().filter(|file| file.path != SELF);
@@ -33,7 +36,7 @@ fn of_line(file: &SourceFile, line: usize, text: &str) -> Vec<Finding> {
     let paths = MACHINE_PATHS.into_iter().filter(|path| has_path(text, path));
     found.extend(paths.map(|path| (path.to_owned(), "use a path that others have")));
     let own = text.to_ascii_lowercase().replace(FIELD_OF_RUSTLS, "");
-    if has_word(&own, "session") {
+    if has_word(&own, "session") && !file.path.starts_with(PROGRAMS_OF_DJANGO) {
         found.push(("session".to_owned(), "say connection, run or process"));
     }
     if let Some(reference) = issue(text, file.has_extension("md")) {
@@ -116,6 +119,7 @@ mod tests {
         assert_eq!(count("a.rs", "// in this Session."), 1);
         assert_eq!(count("a.rs", "// two sessions"), 1);
         assert_eq!(count("a.rs", "// obsession"), 0);
+        assert_eq!(count(&format!("{PROGRAMS_OF_DJANGO}core.py"), "two sessions"), 0);
     }
 
     #[test]
