@@ -48,7 +48,7 @@ class Smoke {
       } while (!cursor.equals(ScanParams.SCAN_POINTER_START));
       check("a scan", scanned == 50);
       try {
-        jedis.lpush("l", "1");
+        jedis.xlen("s");
         check("what there is not is an error", false);
       } catch (JedisDataException error) {
         check("what there is not is an error", error.getMessage().contains("unknown command"));

@@ -54,7 +54,7 @@ func main() {
 		}
 		sort.Strings(keys)
 		check("a scan", len(keys) == 50 && keys[0] == "p0")
-		err = c.LPush(ctx, "l", 1).Err()
+		err = c.Do(ctx, "xlen", "s").Err()
 		check("what there is not is an error", err != nil && strings.Contains(err.Error(), "unknown command"))
 		check("close", c.Close() == nil)
 	}

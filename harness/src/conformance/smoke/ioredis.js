@@ -21,7 +21,7 @@ async function main() {
   const found = [];
   for await (const keys of redis.scanStream({ match: "x*" })) found.push(...keys);
   check("a scan", found.sort().join() === "x1,x2");
-  const refused = await redis.lpush("l", 1).catch((error) => error.message);
+  const refused = await redis.xlen("s").catch((error) => error.message);
   check("what there is not is an error", /unknown command/i.test(refused));
   await redis.quit();
 }
