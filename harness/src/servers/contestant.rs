@@ -162,6 +162,22 @@ impl Contestant {
         kib.map(|kib| kib << 10).ok_or_else(|| format!("{path}: no RssAnon"))
     }
 
+    /// Processor time that it has taken, in seconds, in steps of 10 ms.
+    pub(super) fn cpu_seconds(&self) -> Result<f64, String> {
+        /// `USER_HZ`, which is the same on all systems of this processor.
+        const TICKS_A_SECOND: f64 = 100.0;
+        let path = format!("/proc/{}/stat", self.child.id());
+        let text = std::fs::read_to_string(&path).map_err(|cause| format!("{path}: {cause}"))?;
+        // Behind the name in brackets; user and kernel time are the 14th and 15th field of all.
+        let fields = text.rsplit_once(") ").map(|(_, fields)| fields.split(' '));
+        let ticks = fields.map(|fields| fields.skip(11).take(2).filter_map(|it| it.parse().ok()));
+        let ticks: Option<Vec<u32>> = ticks.map(Iterator::collect);
+        match ticks.as_deref() {
+            Some([user, kernel]) => Ok(f64::from(user + kernel) / TICKS_A_SECOND),
+            _ => Err(format!("{path}: no times")),
+        }
+    }
+
     /// The port of its first target.
     pub(super) fn port(&self) -> Option<u16> {
         self.port_of(0)

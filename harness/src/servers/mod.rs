@@ -5,6 +5,7 @@
 
 mod beside;
 mod cgroup;
+mod collections;
 mod contestant;
 mod dram;
 mod flash;
@@ -48,6 +49,8 @@ enum ServerMeasurement {
     Tls,
     /// `larder bench` compared with redis-benchmark and memcaslap
     Tools,
+    /// Commands of collections, and a script, compared with Valkey
+    Collections,
 }
 
 /// Runs the selected measurements, and prints a table of each.
@@ -69,6 +72,7 @@ pub fn run(options: &ServersOptions) -> Verdict {
         ServerMeasurement::Beside,
         ServerMeasurement::Tls,
         ServerMeasurement::Tools,
+        ServerMeasurement::Collections,
     ];
     let wanted = if options.what.is_empty() { &all[..] } else { &options.what };
     let mut skipped = Vec::new();
@@ -80,6 +84,7 @@ pub fn run(options: &ServersOptions) -> Verdict {
             ServerMeasurement::Beside => beside::run(&bench),
             ServerMeasurement::Tls => tls::run(&bench),
             ServerMeasurement::Tools => tools::run(&bench),
+            ServerMeasurement::Collections => collections::run(&bench),
         };
         match measured {
             Ok(missing) => skipped.extend(missing),

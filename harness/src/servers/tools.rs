@@ -100,11 +100,11 @@ fn beside(
     Ok(())
 }
 
-fn port_of(target: &str) -> Result<&str, String> {
+pub(super) fn port_of(target: &str) -> Result<&str, String> {
     target.rsplit_once(':').map(|(_, port)| port).ok_or_else(|| format!("{target} has no port"))
 }
 
-fn number_before(text: &str, words: &str) -> Option<f64> {
+pub(super) fn number_before(text: &str, words: &str) -> Option<f64> {
     text.split(words).next()?.split_whitespace().last()?.parse().ok()
 }
 
