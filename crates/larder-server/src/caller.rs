@@ -13,11 +13,11 @@ use larder_device::Clock;
 use crate::account::{Holder, KeptBytes, Passing};
 use crate::answers::Answers;
 use crate::config::ProtocolKind;
+use crate::held::Held;
 use crate::key_calls::KeyCalls;
 use crate::keyspace::{Changed, Event, Touch};
 use crate::rates::{Admission, DELAY_MAX};
 use crate::slow_log::RequestOrigin;
-use crate::steps::Held;
 use crate::tenant::Tenant;
 use crate::users::{Asker, Login, LoginRefusal};
 use crate::watchers::{CloseReason, ConnectionEvent, Streams};
@@ -129,7 +129,7 @@ impl Caller {
     /// The calls of the cache that holds `key`.
     pub(crate) fn cache_for(&self, key: &[u8]) -> KeyCalls<'_> {
         let is_step = self.step.borrow().strong_count() > 0;
-        KeyCalls::new(&self.worker, self.tenant_of(key), is_step)
+        KeyCalls::new(self.worker.place(), self.tenant_of(key), is_step)
     }
 
     /// It begins a step, which lasts as long as what is returned.

@@ -8,12 +8,14 @@ use larder::{Change, Error, Moment, SetOptions, Value, ValueMeta};
 
 use crate::steps::{Inside, Steps};
 use crate::tenant::{Calls, Tenant};
-use crate::worker::Worker;
+
+/// The steps of all clients, and the worker that calls.
+pub(crate) type Place<'a> = (&'a Steps, usize);
 
 /// Calls of the cache that holds a key.
 #[derive(Clone, Copy)]
 pub(crate) struct KeyCalls<'a> {
-    worker: &'a Worker,
+    place: Place<'a>,
     tenant: &'a Tenant,
     /// The caller is such a step itself.
     is_step: bool,
@@ -29,8 +31,8 @@ pub(crate) enum Pass<'a> {
 }
 
 impl<'a> KeyCalls<'a> {
-    pub(crate) fn new(worker: &'a Worker, tenant: &'a Tenant, is_step: bool) -> Self {
-        Self { worker, tenant, is_step }
+    pub(crate) fn new(place: Place<'a>, tenant: &'a Tenant, is_step: bool) -> Self {
+        Self { place, tenant, is_step }
     }
 
     /// The calls themselves, which wait for no step.
@@ -53,8 +55,8 @@ impl<'a> KeyCalls<'a> {
         if self.is_step {
             return Some(Pass::Step);
         }
-        let steps: &Steps = &self.worker.shared.steps;
-        steps.enter(self.worker.number, self.tenant.number, key).map(Pass::Inside)
+        let (steps, worker) = self.place;
+        steps.enter(worker, self.tenant.number, key).map(Pass::Inside)
     }
 
     /// Waits for the right to work with a key.

@@ -58,6 +58,7 @@ mod finder;
 #[doc(hidden)]
 pub mod fuzzing;
 mod handshake;
+mod held;
 mod housekeeper;
 mod key_calls;
 mod keyspace;

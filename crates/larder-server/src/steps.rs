@@ -4,29 +4,16 @@
 //! Requests for other keys go on.
 //!
 //! Keys are held by stripes, which a hash chooses. A request is noted as inside of its stripe while it works; a step
-//! notes that it holds the stripe, and begins when no request is inside. Each notes itself before it looks at the other,
-//! so one of the two sees the other. A request that finds its stripe held takes the tenant's turn, which steps have, and
-//! so runs between two of them.
+//! notes that it holds the stripe, and begins when no request is inside. Each notes itself before it looks at the
+//! other, so one of the two sees the other. A request that finds its stripe held takes the tenant's turn, which steps
+//! have, and so runs between two of them.
 
-use std::cell::RefCell;
-use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
-use larder_device::Clock;
-use larder_net::sockets::yield_now;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
-
-use crate::worker::Worker;
 
 /// Stripes. A step of one key keeps one request for other keys in this number waiting too.
 const STRIPES: usize = 1024;
-/// Looks at a stripe before a step sleeps between two of them: most requests are inside for a microsecond.
-const LOOKS: usize = 64;
-/// Time between two later looks: requests that wait for flash.
-const BETWEEN_LOOKS: Duration = Duration::from_micros(200);
-
 type Stripes = Box<[AtomicU32]>;
 
 /// Which stripes are held, and where requests are inside.
@@ -46,7 +33,8 @@ impl Steps {
         Self { held: stripes(), inside: (0..workers).map(|_| stripes()).collect() }
     }
 
-    fn stripe(tenant: usize, key: &[u8]) -> usize {
+    /// The stripe of a key of a tenant.
+    pub(crate) fn stripe(tenant: usize, key: &[u8]) -> usize {
         let hash = xxh3_64_with_seed(key, tenant as u64);
         usize::try_from(hash % STRIPES as u64).unwrap_or(0)
     }
@@ -60,7 +48,22 @@ impl Steps {
         (self.held.get(stripe)?.load(Ordering::SeqCst) == 0).then_some(inside)
     }
 
-    fn is_empty(&self, stripe: usize) -> bool {
+    /// A step holds a stripe from now on.
+    pub(crate) fn hold(&self, stripe: usize) {
+        if let Some(held) = self.held.get(stripe) {
+            held.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// A step gives a stripe back.
+    pub(crate) fn give_back(&self, stripe: usize) {
+        if let Some(held) = self.held.get(stripe) {
+            held.fetch_sub(1, Ordering::Release);
+        }
+    }
+
+    /// Whether no request is inside.
+    pub(crate) fn is_empty(&self, stripe: usize) -> bool {
         let of = |stripes: &Stripes| stripes.get(stripe).map_or(0, |it| it.load(Ordering::SeqCst));
         self.inside.iter().all(|stripes| of(stripes) == 0)
     }
@@ -72,52 +75,6 @@ pub(crate) struct Inside<'a>(&'a AtomicU32);
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Release);
-    }
-}
-
-/// The stripes that a step holds, until it is dropped.
-pub(crate) struct Held {
-    worker: Rc<Worker>,
-    stripes: RefCell<Vec<usize>>,
-}
-
-impl Held {
-    /// A step that holds nothing yet. It has the turns of all tenants whose keys it will hold.
-    pub(crate) fn new(worker: &Rc<Worker>) -> Rc<Self> {
-        Rc::new(Self { worker: Rc::clone(worker), stripes: RefCell::default() })
-    }
-
-    /// Holds the key of a tenant that has this name too, as soon as no request works with it.
-    pub(crate) async fn holds(&self, tenant: usize, key: &[u8]) {
-        let steps = &self.worker.shared.steps;
-        let stripe = Steps::stripe(tenant, key);
-        if self.stripes.borrow().contains(&stripe) {
-            return;
-        }
-        self.stripes.borrow_mut().push(stripe);
-        if let Some(held) = steps.held.get(stripe) {
-            held.fetch_add(1, Ordering::SeqCst);
-        }
-        let mut looks = 0;
-        while !steps.is_empty(stripe) {
-            looks += 1;
-            if looks < LOOKS {
-                yield_now().await;
-            } else {
-                let clock = Arc::clone(&self.worker.clock);
-                clock.sleep_until(clock.monotonic() + BETWEEN_LOOKS).await;
-            }
-        }
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        for stripe in self.stripes.take() {
-            if let Some(held) = self.worker.shared.steps.held.get(stripe) {
-                held.fetch_sub(1, Ordering::Release);
-            }
-        }
     }
 }
 
@@ -135,7 +92,7 @@ mod tests {
         assert!(!steps.is_empty(stripe) && steps.enter(0, 0, b"key").is_some());
         drop(inside);
         assert!(steps.is_empty(stripe));
-        steps.held[stripe].fetch_add(1, Ordering::SeqCst);
+        steps.hold(stripe);
         assert!(steps.enter(0, 0, b"key").is_none());
         assert!(steps.is_empty(stripe), "a request that was kept out is not inside");
         let other = (0..100).map(|key: u32| key.to_le_bytes());
@@ -151,13 +108,13 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for _ in 0..20_000 {
-                    steps.held[stripe].fetch_add(1, Ordering::SeqCst);
+                    steps.hold(stripe);
                     while !steps.is_empty(stripe) {
                         std::hint::spin_loop();
                     }
                     alone.store(true, Ordering::SeqCst);
                     alone.store(false, Ordering::SeqCst);
-                    steps.held[stripe].fetch_sub(1, Ordering::SeqCst);
+                    steps.give_back(stripe);
                     std::thread::yield_now();
                 }
             });

@@ -83,7 +83,7 @@ impl Arguments {
         command.args(["serve", "--memcached", "none", "--resp", "127.0.0.1:0", "--admin", "none"]);
         // Little DRAM, so that much is on flash. Scripts that never end are stopped soon.
         command.args(["--memory", "24M", "--flash", "512M", "--workers", "2"]);
-        command.args(["--script-time-limit", "50ms", "--data-dir"]);
+        command.args(["--script-time-limit", "50", "--data-dir"]);
         command.arg(&self.dir).args(&self.with);
         command
     }

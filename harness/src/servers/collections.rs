@@ -1,7 +1,7 @@
 //! Commands of collections and a script, beside Valkey: `redis-benchmark` loads both servers in turn.
 //!
-//! Of `M` collections with `M` members each, a request changes or reads a random member of a random one. Lists grow from
-//! nothing to about as many elements.
+//! Of `M` collections with `M` members each, a request changes or reads a random member of a random one. Lists grow
+//! from nothing to about as many elements.
 
 use std::process::{Command, Stdio};
 
@@ -136,7 +136,7 @@ fn fill(bench: &Bench, target: &str, shape: &Shape) -> Result<(), String> {
         true => shape.members,
         false => shape.members * shape.members,
     };
-    // One in 150 is drawn by none of so many.
+    // With five draws for each, one in 150 is missed.
     load(bench, target, (&(5 * cells).to_string(), "16", &shape.numbers()), words).map(drop)
 }
 

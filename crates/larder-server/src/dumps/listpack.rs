@@ -5,9 +5,9 @@
 //!   element: encoding and value, then the length of both, which is read from behind
 //! ```
 
-use super::Wrong;
 use super::reader::{Reader, signed};
 use super::strings::Strings;
+use super::wrong::Wrong;
 
 const END: u8 = 255;
 const HEADER_BYTES: usize = 6;

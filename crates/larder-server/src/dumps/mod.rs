@@ -4,15 +4,16 @@
 //!   type (1), the value, version of the encoding (2), CRC-64 of all before (8)
 //! ```
 //!
-//! What is written has the plain types, which all servers since Redis 5 read; a hash whose fields expire has the type of
-//! Redis 7.4. What is read may be short encodings too (listpack, intset, quicklist, LZF). The bytes come from clients:
-//! what they become takes no more memory than `bytes_max`.
+//! What is written has the plain types, which all servers since Redis 5 read; a hash whose fields expire has the type
+//! of Redis 7.4. What is read may be short encodings too (listpack, intset, quicklist, LZF). The bytes come from
+//! clients: what they become takes no more memory than `bytes_max`.
 
 mod listpack;
 mod reader;
 mod strings;
 #[cfg(test)]
 mod tests;
+mod wrong;
 
 use crc_fast::CrcAlgorithm;
 use zerocopy::byteorder::big_endian::{
@@ -22,6 +23,7 @@ use zerocopy::byteorder::big_endian::{
 use self::reader::Reader;
 use self::strings::Strings;
 pub(crate) use self::strings::memory_of;
+pub(crate) use self::wrong::Wrong;
 use crate::collections::{
     Damaged, Encoded, ExpiryMs, Hash, ItemKind, Kind, List, Set, Shape, SortedSet,
 };
@@ -48,17 +50,6 @@ const QUICKLIST: u8 = 18;
 const SET_LISTPACK: u8 = 20;
 const HASH_WITH_TIMES: u8 = 24;
 const HASH_LISTPACK_WITH_TIMES: u8 = 25;
-
-/// Why a dump is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wrong {
-    /// Of a newer version, or not what was written.
-    Version,
-    /// It says nothing that this server can store.
-    Format,
-    /// It would become longer than allowed.
-    TooLong,
-}
 
 /// The dump of an item.
 pub(crate) fn dump(kind: ItemKind, value: &[u8]) -> Result<Vec<u8>, Damaged> {
@@ -197,7 +188,7 @@ fn collection(
             return Ok((Kind::SortedSet, sorted_set(strings.iter().zip(scores))?));
         }
         INTSET => reader.intset(&mut strings)?,
-        QUICKLIST => reader.quicklist(&mut strings)?,
+        QUICKLIST => quicklist(reader, &mut strings)?,
         HASH_LISTPACK | SET_LISTPACK | SORTED_SET_LISTPACK => {
             listpack::read(&reader.string()?, &mut strings)?;
         }
@@ -232,6 +223,20 @@ fn collection(
             (Kind::SortedSet, sorted_set(scored.into_iter())?)
         }
     })
+}
+
+/// A list in pieces.
+fn quicklist(reader: &mut Reader<'_>, out: &mut Strings) -> Result<(), Wrong> {
+    const PLAIN: usize = 1;
+    const PACKED: usize = 2;
+    for _ in 0..reader.length()? {
+        match reader.length()? {
+            PLAIN => out.add(&reader.string()?)?,
+            PACKED => listpack::read(&reader.string()?, out)?,
+            _ => return Err(Wrong::Format),
+        }
+    }
+    Ok(())
 }
 
 fn sorted_set<'a>(scored: impl Iterator<Item = (&'a [u8], f64)>) -> Result<Encoded, Wrong> {

@@ -4,9 +4,8 @@ use std::borrow::Cow;
 
 use zerocopy::byteorder::big_endian::{U32 as BigEndianU32, U64 as BigEndianU64};
 
-use super::Wrong;
-use super::listpack;
 use super::strings::Strings;
+use super::wrong::Wrong;
 
 /// Bytes that are read from their begin on.
 #[derive(Debug)]
@@ -133,20 +132,6 @@ impl<'a> Reader<'a> {
             out.add(signed(reader.take(width)?).to_string().as_bytes())?;
         }
         reader.ends()
-    }
-
-    /// A list in pieces.
-    pub(super) fn quicklist(&mut self, out: &mut Strings) -> Result<(), Wrong> {
-        const PLAIN: usize = 1;
-        const PACKED: usize = 2;
-        for _ in 0..self.length()? {
-            match self.length()? {
-                PLAIN => out.add(&self.string()?)?,
-                PACKED => listpack::read(&self.string()?, out)?,
-                _ => return Err(Wrong::Format),
-            }
-        }
-        Ok(())
     }
 }
 

@@ -1,6 +1,6 @@
 //! The strings of a collection while it is read.
 
-use super::Wrong;
+use super::wrong::Wrong;
 
 /// What each string takes beside its bytes: its end, and later a reference to it.
 const BESIDE: usize = 24;

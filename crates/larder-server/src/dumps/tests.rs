@@ -105,7 +105,10 @@ proptest! {
         let pairs = || slices().map(|word| (word, word));
         let all = [
             (ItemKind::String, words[0].clone()),
-            (ItemKind::Collection(Kind::List), List::empty().with(0..0, slices().collect::<Vec<_>>().into_iter()).into_bytes()),
+            (ItemKind::Collection(Kind::List), {
+                let elements = slices().collect::<Vec<_>>().into_iter();
+                List::empty().with(0..0, elements).into_bytes()
+            }),
             (ItemKind::Collection(Kind::Set), Set::empty().with(slices().collect()).into_bytes()),
             (ItemKind::Collection(Kind::Hash), Hash::empty().with_expiring(pairs(), None).into_bytes()),
             (ItemKind::Collection(Kind::Hash), {
@@ -134,7 +137,8 @@ proptest! {
         if let Ok((kind, value)) = restore(&dump, 10_000) {
             prop_assert!(super::dump(kind, &value).is_ok());
         }
-        let listpack = [&u32::try_from(body.len() + 7).unwrap().to_le_bytes()[..], &[0xff, 0xff], &body, &[0xff]].concat();
+        let length = u32::try_from(body.len() + 7).unwrap().to_le_bytes();
+        let listpack = [&length[..], &[0xff, 0xff], &body, &[0xff]].concat();
         let _ = listpack::read(&listpack, &mut Strings::new(10_000));
     }
 }

@@ -23,7 +23,7 @@ pub(crate) use turns::Turn;
 use turns::Turns;
 
 use crate::counters::Counters;
-use crate::key_calls::KeyCalls;
+use crate::key_calls::{KeyCalls, Place};
 use crate::mailbox::Letter;
 use crate::rates::Purse;
 use crate::shared::ServerState;
@@ -81,9 +81,14 @@ impl Worker {
         }
     }
 
+    /// Where its requests are noted while they work with a key.
+    pub(crate) fn place(&self) -> Place<'_> {
+        (&self.shared.steps, self.number)
+    }
+
     /// Looks up a key of a tenant that was not found in DRAM at once. If flash may have to be read, waits for a turn.
     pub(crate) async fn get(&self, tenant: &Tenant, key: &[u8]) -> Result<Option<Value>, Error> {
-        let calls = KeyCalls::new(self, tenant, false);
+        let calls = KeyCalls::new(self.place(), tenant, false);
         let _pass = calls.pass(key).await;
         let cache = calls.calls();
         if !cache.may_read_flash(key) {

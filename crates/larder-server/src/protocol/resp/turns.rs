@@ -6,7 +6,7 @@ use std::rc::Rc;
 use async_lock::MutexGuardArc;
 
 use crate::caller::Caller;
-use crate::steps::Held;
+use crate::held::Held;
 
 /// The turns of some tenants and the keys that are held, until it is dropped.
 pub(super) struct Turns {

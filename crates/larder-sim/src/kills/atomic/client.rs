@@ -184,7 +184,7 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    /// Stores what nobody reads, so that everything else goes to flash.
+    /// Stores what no client reads, so that everything else goes to flash.
     fn fill(&mut self, connection: &mut Connection) -> io::Result<()> {
         self.writes += 1;
         let key = format!("fill:{}:{}:{}", self.round, self.thread, self.writes);
