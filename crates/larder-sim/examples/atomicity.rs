@@ -32,7 +32,7 @@ struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = value_parser!(u32).range(1..=1000))]
     clients: u32,
     /// Pairs of keys
-    #[arg(long, value_name = "N", default_value_t = 200, value_parser = value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = value_parser!(u32).range(1..))]
     pairs: u32,
     /// Maximum time under load; the kill comes at any time in it
     #[arg(long, value_name = "MS", default_value_t = 3000, value_parser = value_parser!(u64).range(1..=60_000))]

@@ -65,12 +65,27 @@ const TIME_LIMIT: &str =
     "CONFIG SET lua-time-limit, after which Redis answers BUSY: here the script is stopped";
 const NOT_RESET: &str = "CONFIG RESETSTAT, and statistics of errors";
 
+const ACCESS_OF_DUMPS: &str = "the idle time or frequency of a dump, which begin anew here";
+const WITHIN_SCRIPTS: &str =
+    "a refusal of requests that wait: as in Valkey 8, they do not wait within a script";
+
 /// The test waits, and sends no request that finds it.
 const NOT_EXPIRED: &str = "a key whose time is over, before a request or an eviction finds that";
 
 /// Tests that need features that the server does not have: prefix of the name, and the missing feature.
-const SKIPPED: [(&str, &str); 36] = [
+const SKIPPED: [(&str, &str); 47] = [
     ("LCS", "common subsequences"),
+    ("RESTORE can set LRU", ACCESS_OF_DUMPS),
+    ("RESTORE can set LFU", ACCESS_OF_DUMPS),
+    ("MIGRATE cached connections", "MIGRATE"),
+    ("EXEC fails if there are errors while queueing commands #2", MAXMEMORY),
+    ("SAVE - make sure there are all the types as values", "SAVE"),
+    ("Perform a final SAVE to leave a clean DB on disk", "SAVE"),
+    ("RESET clears MONITOR state", "MONITOR"),
+    ("RESET clears authenticated state", "users that clients make"),
+    ("EVAL - Scripts can't run bl", WITHIN_SCRIPTS),
+    ("EVAL - Scripts can't run br", WITHIN_SCRIPTS),
+    ("EVAL - Scripts can't run bz", WITHIN_SCRIPTS),
     (
         "Redis should actively expire keys incrementally",
         "an expired key counts until a call finds it expired",
@@ -142,7 +157,7 @@ const REDIS_PY_TESTS: &str = "(test_set or test_get or test_mset or test_mget or
 
 /// Number of known failures among them, with the reason.
 const REDIS_PY_KNOWN: (usize, &str) =
-    (4, "a set (SADD), several nodes, and points in time beyond the year 2106 (two)");
+    (3, "several nodes, and points in time beyond the year 2106 (two)");
 
 /// Fetches the tests and runs them.
 pub(super) fn run(subject: &Subject, dir: &Path) -> Vec<SuiteOutcome> {
@@ -198,12 +213,28 @@ fn run_file(file: &str, subject: &Subject, tests: &Path) -> SuiteOutcome {
         command.current_dir(tests).args(["tests/test_helper.tcl", "--host", "127.0.0.1"]);
         command.args(["--port", &server.port, "--singledb", "--ignore-encoding"]);
         command.args(["--ignore-digest", "--durable", "--timeout", "120", "--single", file]);
+        // One that fails may leave its connection in the middle of something, or end the file.
+        for (begin, _) in SKIPPED {
+            command.arg("--skiptest").arg(format!("/^{}", pattern_of(begin)));
+        }
         said(command.args(["--tags", TAGS]))
     });
     match tried {
         Ok(text) => judged(name, &text),
         Err(why) => SuiteOutcome::skipped(name, why),
     }
+}
+
+/// A regular expression that fits this text alone.
+fn pattern_of(text: &str) -> String {
+    let mut pattern = String::new();
+    for letter in text.chars() {
+        if !letter.is_alphanumeric() && letter != ' ' {
+            pattern.push('\\');
+        }
+        pattern.push(letter);
+    }
+    pattern
 }
 
 /// Counts the results in the coloured output of the harness.
@@ -214,7 +245,7 @@ fn judged(name: String, text: &str) -> SuiteOutcome {
         let plain = without_colours(line);
         if plain.starts_with("[ok]:") {
             passed += 1;
-        } else if plain.starts_with("[ignore]:") {
+        } else if plain.starts_with("[ignore]:") || plain.starts_with("[skip]:") {
             skipped += 1;
         } else if let Some(test) = plain.strip_prefix("[err]: ") {
             match SKIPPED.iter().any(|(begin, _)| test.starts_with(begin)) {
@@ -321,6 +352,7 @@ mod tests {
         assert_eq!((outcome.passed, outcome.failed, outcome.skipped), (1, 1, 2));
         assert_eq!(outcome.note, "INCR");
         assert_eq!(judged("a".to_owned(), "").failed, 1);
+        assert_eq!(pattern_of("SAVE - it's #2"), "SAVE \\- it\\'s \\#2");
         assert_eq!(count_before("3 failed, 195 passed, 101 skipped in 9.2s", "passed"), 195);
     }
 }

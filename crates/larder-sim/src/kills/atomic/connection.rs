@@ -19,6 +19,13 @@ pub(super) enum Answer {
     Array(Option<Vec<Self>>),
 }
 
+impl Answer {
+    /// Whether the server has stopped the script, and undone it.
+    pub(super) fn is_stopped(&self) -> bool {
+        matches!(self, Self::Refusal(text) if text.starts_with("ERR Script stopped"))
+    }
+}
+
 /// See the module.
 pub(super) struct Connection(BufReader<TcpStream>);
 
