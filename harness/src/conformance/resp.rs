@@ -65,6 +65,8 @@ const TIME_LIMIT: &str =
     "CONFIG SET lua-time-limit, after which Redis answers BUSY: here the script is stopped";
 const NOT_RESET: &str = "CONFIG RESETSTAT, and statistics of errors";
 
+const WOKEN: &str =
+    "a push is answered before the clients that it wakes, on other threads, have taken it";
 const ACCESS_OF_DUMPS: &str = "the idle time or frequency of a dump, which begin anew here";
 const WITHIN_SCRIPTS: &str =
     "a refusal of requests that wait: as in Valkey 8, they do not wait within a script";
@@ -73,7 +75,7 @@ const WITHIN_SCRIPTS: &str =
 const NOT_EXPIRED: &str = "a key whose time is over, before a request or an eviction finds that";
 
 /// Tests that need features that the server does not have: prefix of the name, and the missing feature.
-const SKIPPED: [(&str, &str); 47] = [
+const SKIPPED: [(&str, &str); 60] = [
     ("LCS", "common subsequences"),
     ("RESTORE can set LRU", ACCESS_OF_DUMPS),
     ("RESTORE can set LFU", ACCESS_OF_DUMPS),
@@ -122,10 +124,20 @@ const SKIPPED: [(&str, &str); 47] = [
     ("SETBIT/BITFIELD only increase dirty", "a count of changes since the last dump"),
     ("Hash ziplist of various encodings", "dumps with ziplists, as before Redis 7"),
     ("List ziplist of various encodings", "dumps with ziplists, as before Redis 7"),
-    (
-        "Linked LMOVEs",
-        "a push is answered before the clients that it wakes, on other threads, have taken it",
-    ),
+    ("Linked LMOVEs", WOKEN),
+    ("Circular BRPOPLPUSH", WOKEN),
+    ("WATCH will consider touched expired keys", NOT_EXPIRED),
+    ("DISCARD should not fail during OOM", MAXMEMORY),
+    ("EXEC with only read commands should not be rejected when OOM", MAXMEMORY),
+    ("EXEC with at least one use-memory command should fail", MAXMEMORY),
+    ("MULTI with config error", MAXMEMORY),
+    ("MULTI and script timeout", TIME_LIMIT),
+    ("EXEC and script timeout", TIME_LIMIT),
+    ("MULTI-EXEC body and script timeout", TIME_LIMIT),
+    ("just EXEC and script timeout", TIME_LIMIT),
+    ("Blocking commands ignores the timeout", "streams"),
+    ("MULTI with SAVE", "SAVE"),
+    ("MULTI with SHUTDOWN", "SHUTDOWN: a client cannot end this server"),
     ("HyperLogLog self test passes", "a self test over the protocol"),
     ("HyperLogLogs are promote", "PFDEBUG"),
     ("HyperLogLog sparse encoding stress test", "PFDEBUG"),
