@@ -114,14 +114,10 @@ macro_rules! waiting {
                 Lead::One(cache) => return cache.$name(key, $($argument),*).await,
                 Lead::Shards(shards) => shards,
             };
-            // Boxed, so that the futures of a single cache stay small: each call moves them.
-            let of_shards = async move {
-                let mut change = shards.view().change(key, OldValue::$old)?;
-                let Some(at) = change.begin().await? else { return Ok(Default::default()) };
-                let ended = at.done(at.cache().$name(at.name(), $($argument),*)).await;
-                Ok(change.judge(at, ended).await?.unwrap_or($lost))
-            };
-            Box::pin(of_shards).await
+            let mut change = shards.view().change(key, OldValue::$old)?;
+            let Some(at) = change.begin().await? else { return Ok(Default::default()) };
+            let ended = at.done(at.cache().$name(at.name(), $($argument),*)).await;
+            Ok(change.judge(at, ended).await?.unwrap_or($lost))
         }
     )+};
 }
@@ -139,15 +135,12 @@ impl<R: Route> Routed<R> {
             Lead::One(cache) => return cache.delete(key).await,
             Lead::Shards(shards) => shards,
         };
-        let of_shards = async move {
-            let mut change = shards.view().change(key, OldValue::Replaced)?;
-            let Some(at) = change.begin().await? else { return Ok(false) };
-            let was_elsewhere = at.was_elsewhere();
-            let ended = at.done(at.cache().delete(at.name())).await;
-            let was_there = change.judge(at, ended).await?;
-            Ok(was_there.unwrap_or(false) || was_elsewhere)
-        };
-        Box::pin(of_shards).await
+        let mut change = shards.view().change(key, OldValue::Replaced)?;
+        let Some(at) = change.begin().await? else { return Ok(false) };
+        let was_elsewhere = at.was_elsewhere();
+        let ended = at.done(at.cache().delete(at.name())).await;
+        let was_there = change.judge(at, ended).await?;
+        Ok(was_there.unwrap_or(false) || was_elsewhere)
     }
 
     /// See [`Larder::update`].
@@ -163,13 +156,10 @@ impl<R: Route> Routed<R> {
             Lead::One(cache) => return cache.update(key, change).await,
             Lead::Shards(shards) => shards,
         };
-        let of_shards = async move {
-            let mut trying = shards.view().change(key, OldValue::Needed)?;
-            let Some(at) = trying.begin().await? else { return Ok(None) };
-            let ended = at.done(at.cache().update(at.name(), change)).await;
-            Ok(trying.judge(at, ended).await?.flatten())
-        };
-        Box::pin(of_shards).await
+        let mut trying = shards.view().change(key, OldValue::Needed)?;
+        let Some(at) = trying.begin().await? else { return Ok(None) };
+        let ended = at.done(at.cache().update(at.name(), change)).await;
+        Ok(trying.judge(at, ended).await?.flatten())
     }
 
     /// See [`Larder::contains`].
@@ -179,7 +169,7 @@ impl<R: Route> Routed<R> {
     pub async fn contains(&self, key: &[u8]) -> Result<bool, Error> {
         match self.0.lead() {
             Lead::One(cache) => cache.contains(key).await,
-            Lead::Shards(shards) => Box::pin(shards.view().contains(key)).await,
+            Lead::Shards(shards) => shards.view().contains(key).await,
         }
     }
 
@@ -211,7 +201,7 @@ impl<R: Route> Routed<R> {
     ) -> Result<Option<Value>, Error> {
         match self.0.lead() {
             Lead::One(cache) => cache.look_up(key, look).await,
-            Lead::Shards(shards) => Box::pin(shards.view().look_up(key, look)).await,
+            Lead::Shards(shards) => shards.view().look_up(key, look).await,
         }
     }
 
@@ -318,7 +308,7 @@ impl<R: Route> Routed<R> {
     ) -> Result<Option<T>, Error> {
         match self.0.lead() {
             Lead::One(cache) => cache.peek_with(key, look).await,
-            Lead::Shards(shards) => Box::pin(shards.view().peek_with(key, look)).await,
+            Lead::Shards(shards) => shards.view().peek_with(key, look).await,
         }
     }
 
