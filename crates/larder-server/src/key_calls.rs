@@ -1,4 +1,7 @@
 //! Calls of the cache for a key, which wait while a step of another client holds the key.
+//!
+//! The futures of the cache have up to 31 KiB, since those of a set of shards are in them. They are boxed here, so that
+//! the futures of requests stay small: each is moved several times. What DRAM answers needs none.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -70,7 +73,7 @@ impl<'a> KeyCalls<'a> {
     /// See [`larder::Larder::get`].
     pub(crate) async fn get(&self, key: &[u8]) -> Result<Option<Value>, Error> {
         let _pass = self.pass(key).await;
-        self.calls().get(key).await
+        Box::pin(self.calls().get(key)).await
     }
 
     /// See [`larder::Larder::get_with`].
@@ -80,7 +83,15 @@ impl<'a> KeyCalls<'a> {
         look: impl FnOnce(&[u8], ValueMeta) -> T,
     ) -> Result<Option<T>, Error> {
         let _pass = self.pass(key).await;
-        self.calls().get_with(key, look).await
+        let mut look = Some(look);
+        let found = self
+            .calls()
+            .get_at_once_with(key, |value, meta| look.take().map(|look| look(value, meta)));
+        if let Some(Some(found)) = found? {
+            return Ok(Some(found));
+        }
+        let Some(look) = look else { return Ok(None) };
+        Box::pin(self.calls().get_with(key, look)).await
     }
 
     /// See [`larder::Larder::get_at_once_with`].
@@ -106,13 +117,13 @@ impl<'a> KeyCalls<'a> {
         look: impl FnOnce(&[u8], ValueMeta) -> T,
     ) -> Result<Option<T>, Error> {
         let _pass = self.pass(key).await;
-        self.calls().peek_with(key, look).await
+        Box::pin(self.calls().peek_with(key, look)).await
     }
 
     /// See [`larder::Larder::contains`].
     pub(crate) async fn contains(&self, key: &[u8]) -> Result<bool, Error> {
         let _pass = self.pass(key).await;
-        self.calls().contains(key).await
+        Box::pin(self.calls().contains(key)).await
     }
 
     /// See [`larder::Larder::set_with`].
@@ -123,7 +134,7 @@ impl<'a> KeyCalls<'a> {
         options: SetOptions,
     ) -> Result<(), Error> {
         let _pass = self.pass(key).await;
-        self.calls().set_with(key, value, options).await
+        Box::pin(self.calls().set_with(key, value, options)).await
     }
 
     /// See [`larder::Larder::set_at_once`].
@@ -144,18 +155,18 @@ impl<'a> KeyCalls<'a> {
         change: impl FnMut(Option<&Value>) -> Change<'c>,
     ) -> Result<Option<Value>, Error> {
         let _pass = self.pass(key).await;
-        self.calls().update(key, change).await
+        Box::pin(self.calls().update(key, change)).await
     }
 
     /// See [`larder::Larder::touch`].
     pub(crate) async fn touch(&self, key: &[u8], ttl: Option<Duration>) -> Result<bool, Error> {
         let _pass = self.pass(key).await;
-        self.calls().touch(key, ttl).await
+        Box::pin(self.calls().touch(key, ttl)).await
     }
 
     /// See [`larder::Larder::delete`].
     pub(crate) async fn delete(&self, key: &[u8]) -> Result<bool, Error> {
         let _pass = self.pass(key).await;
-        self.calls().delete(key).await
+        Box::pin(self.calls().delete(key)).await
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! Clients write pairs of keys by scripts and in transactions, and read them in the same ways: both values must be of
 //! one write. Some scripts never end; the server stops them, and nothing of them may stay. Counters are raised by
-//! requests, transactions, and scripts in two calls, and no number may be told twice. Other sets fill the cache, so that all of this
-//! goes to flash and comes back. Then the server is killed, and after the next start a pair must be whole or have lost
-//! values: never one value of a write and one of another.
+//! requests, transactions, and scripts in two calls, and no number may be told twice. Other sets fill the cache, so
+//! that all of this goes to flash and comes back. Then the server is killed, and after the next start a pair must be
+//! whole or have lost values: never one value of a write and one of another.
 //!
 //! | module | content |
 //! |---|---|
