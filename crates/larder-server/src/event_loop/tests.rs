@@ -176,8 +176,8 @@ fn a_set_that_looks_at_the_old_value_makes_one_future_which_is_not_long() {
 /// Most allocations of a hit on flash that comes alone: the futures of the exchange and of the answer, the key, the
 /// value.
 const FLASH_MAX: u64 = 6;
-/// The same for each hit of a pipeline.
-const FLASH_MAX_OF_MANY: u64 = 4;
+/// The same for each hit of a pipeline: 3.9 in the mean, and up to 4.1, as reads happen to end together or apart.
+const FLASH_MAX_OF_MANY: u64 = 5;
 
 #[test]
 fn a_hit_on_flash_allocates_little() {
