@@ -106,9 +106,7 @@ impl<'a> HashView<'a> {
         pairs: impl Iterator<Item = (&'v [u8], &'v [u8])>,
     ) -> Encoded {
         let expiry = |field| self.place(field).and_then(|at| self.expiry(at));
-        let pairs =
-            pairs.map(|(field, value)| (field, Some(Next { value, expires: expiry(field) })));
-        self.changed(pairs.collect())
+        self.with_fields(pairs.map(|(field, value)| (field, value, expiry(field))))
     }
 
     /// The hash with these values, in fields that all expire then.
@@ -117,8 +115,16 @@ impl<'a> HashView<'a> {
         pairs: impl Iterator<Item = (&'v [u8], &'v [u8])>,
         expires: Option<ExpiryMs>,
     ) -> Encoded {
-        let pairs = pairs.map(|(field, value)| (field, Some(Next { value, expires })));
-        self.changed(pairs.collect())
+        self.with_fields(pairs.map(|(field, value)| (field, value, expires)))
+    }
+
+    /// The hash with these fields, values, and times at which each field expires.
+    pub(crate) fn with_fields<'v>(
+        &self,
+        fields: impl Iterator<Item = (&'v [u8], &'v [u8], Option<ExpiryMs>)>,
+    ) -> Encoded {
+        let changes = fields.map(|(field, value, expires)| (field, Some(Next { value, expires })));
+        self.changed(changes.collect())
     }
 
     /// The hash whose fields at these places expire at another time, or never.

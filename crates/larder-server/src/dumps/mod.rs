@@ -266,7 +266,7 @@ fn hash_with_times(
     let all: Vec<&[u8]> = strings.iter().collect();
     let pairs = all.as_chunks::<2>().0;
     let fields = pairs.iter().zip(times).map(|([field, value], expires)| (*field, *value, expires));
-    Ok((Kind::Hash, hash(fields.collect())))
+    Ok((Kind::Hash, Hash::empty().with_fields(fields)))
 }
 
 fn hash_of_triples(strings: &Strings) -> Result<(Kind, Encoded), Wrong> {
@@ -278,13 +278,8 @@ fn hash_of_triples(strings: &Strings) -> Result<(Kind, Encoded), Wrong> {
         let time = time.ok_or(Wrong::Format)?;
         fields.push((*field, *value, Some(time).filter(|time| *time > 0)));
     }
-    if rest.is_empty() { Ok((Kind::Hash, hash(fields))) } else { Err(Wrong::Format) }
-}
-
-fn hash(fields: Vec<(&[u8], &[u8], Option<ExpiryMs>)>) -> Encoded {
-    let pairs: Vec<_> = fields.iter().map(|(field, value, _)| (*field, Some(*value))).collect();
-    let plain = Hash::empty().with(&pairs).into_bytes();
-    let Ok(hash) = Hash::parse(&plain) else { unreachable!("it was written here") };
-    let times = fields.iter().filter_map(|(field, _, time)| Some((hash.place(field)?, *time)));
-    hash.with_expiries(&times.collect::<Vec<_>>())
+    if !rest.is_empty() {
+        return Err(Wrong::Format);
+    }
+    Ok((Kind::Hash, Hash::empty().with_fields(fields.into_iter())))
 }

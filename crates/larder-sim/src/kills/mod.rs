@@ -25,14 +25,17 @@
 //! | `oracle` | the allowed answers |
 //! | `harness` | runs the rounds |
 //! | `report` | results of a run |
+//! | `line_stream`, `clients` | what clients of a server share |
 //! | `served` | the same for a whole server, judged by its clients |
 //! | `atomic` | a server whose clients judge scripts and transactions |
 
 mod atomic;
 mod choose;
+mod clients;
 mod harness;
 mod journal;
 mod judge;
+mod line_stream;
 mod options;
 mod oracle;
 mod report;

@@ -42,6 +42,16 @@ async fn run(
         turns::hold(cx.caller, command.keys_of(argv)).await;
     }
     begins(cx, command, argv).await;
+    run_named(cx, command, argv, has_turn).await
+}
+
+/// Runs a request that has begun, whose keys are names in the cache.
+async fn run_named(
+    cx: &mut Context<'_>,
+    command: &'static Command,
+    argv: Arguments<'_>,
+    has_turn: bool,
+) -> Outcome {
     if let Some(read) = ValueRead::of(command.does, argv) {
         return read::run(cx, read?, argv.get(1)).await;
     }
@@ -207,7 +217,7 @@ fn of_script<'c>(
                         return Ok(());
                     }
                 }
-                Box::pin(run(cx, command, said, true)).await
+                Box::pin(run_named(cx, command, argv, true)).await
             }
         }
     })

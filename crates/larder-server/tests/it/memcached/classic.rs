@@ -342,7 +342,7 @@ fn what_is_for_people() {
     client.is_closed();
 }
 
-fn stat(client: &mut Client, name: &str) -> u64 {
+pub(super) fn stat(client: &mut Client, name: &str) -> u64 {
     client.send("stats\r\n");
     let mut found = None;
     loop {

@@ -8,6 +8,7 @@ use larder_device::{Fault, FaultPlan, FaultRule};
 use larder_server::{Server, ServerConfig, User};
 
 use super::binary::{hears, packet};
+use super::classic::stat;
 use crate::drive::{drive, fill, impatient, metric, metric_of_server, serve_on};
 use crate::serving::{Client, config, in_memory, in_memory_with, with_tenants};
 use crate::users::user;
@@ -36,20 +37,6 @@ fn event(watcher: &mut Client) -> String {
         _ => (*word).to_owned(),
     });
     shown.collect::<Vec<_>>().join(" ")
-}
-
-fn stat(client: &mut Client, name: &str) -> u64 {
-    client.send("stats\r\n");
-    let mut found = None;
-    loop {
-        let line = client.line();
-        if line == "END\r\n" {
-            return found.unwrap();
-        }
-        if let Some(value) = line.strip_prefix(&format!("STAT {name} ")) {
-            found = value.trim_end().parse().ok();
-        }
-    }
 }
 
 /// Waits until a statistic is `value`.

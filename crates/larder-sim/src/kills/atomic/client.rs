@@ -3,12 +3,13 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
 
-use super::connection::{Answer, Connection, nonsense};
+use super::connection::{Answer, Connection};
 use super::pairs::{self, Mark, Pair};
 use super::{Counted, Shared};
 use crate::kills::choose::seeded;
+use crate::kills::clients::ends_with_server;
+use crate::kills::line_stream::nonsense;
 
 /// Writes both keys of a pair.
 const WRITE: &[u8] =
@@ -64,19 +65,8 @@ impl<'a> Client<'a> {
 
     /// Works until the server is gone.
     pub(super) fn work(mut self, address: SocketAddr) -> Result<(), String> {
-        let Err(error) = self.work_on(address) else { return Ok(()) };
-        if error.kind() == io::ErrorKind::InvalidData {
-            return Err(error.to_string());
-        }
-        // The server may have been killed just before `is_over` was set.
-        let gone = Instant::now();
-        while !self.shared.is_over.load(Ordering::SeqCst) {
-            if gone.elapsed() > Duration::from_secs(10) {
-                return Err(format!("a connection ended by itself: {error}"));
-            }
-            std::thread::yield_now();
-        }
-        Ok(())
+        let ended = self.work_on(address);
+        ended.or_else(|error| ends_with_server(&error, &self.shared.is_over))
     }
 
     fn work_on(&mut self, address: SocketAddr) -> io::Result<()> {

@@ -1,11 +1,9 @@
 //! A connection to a server by RESP2, one request at a time.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::io;
+use std::net::SocketAddr;
 
-/// Timeout of an answer.
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::kills::line_stream::{LineStream, nonsense};
 
 /// What a server answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,14 +25,11 @@ impl Answer {
 }
 
 /// See the module.
-pub(super) struct Connection(BufReader<TcpStream>);
+pub(super) struct Connection(LineStream);
 
 impl Connection {
     pub(super) fn to(address: SocketAddr) -> io::Result<Self> {
-        let stream = TcpStream::connect(address)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_nodelay(true)?;
-        Ok(Self(BufReader::new(stream)))
+        LineStream::to(address).map(Self)
     }
 
     /// Sends requests together, and returns the answer of the last.
@@ -48,13 +43,13 @@ impl Connection {
                 bytes.extend_from_slice(b"\r\n");
             }
         }
-        self.0.get_mut().write_all(&bytes)?;
+        self.0.send(&bytes)?;
         let answers = requests.iter().map(|_| self.answer()).collect::<io::Result<Vec<_>>>()?;
         answers.into_iter().next_back().ok_or_else(|| nonsense(""))
     }
 
     fn answer(&mut self) -> io::Result<Answer> {
-        let line = self.line()?;
+        let line = self.0.line()?;
         let rest = line.get(1..).unwrap_or_default();
         let number = || rest.parse::<i64>().map_err(|_| nonsense(&line));
         Ok(match line.as_bytes().first() {
@@ -64,8 +59,7 @@ impl Connection {
             Some(b'$') => Answer::Bulk(match usize::try_from(number()?) {
                 Err(_) => None,
                 Ok(bytes) => {
-                    let mut value = vec![0; bytes + 2];
-                    self.0.read_exact(&mut value)?;
+                    let mut value = self.0.bytes(bytes + 2)?;
                     value.truncate(bytes);
                     Some(value)
                 }
@@ -77,18 +71,4 @@ impl Connection {
             _ => return Err(nonsense(&line)),
         })
     }
-
-    fn line(&mut self) -> io::Result<String> {
-        let mut line = String::new();
-        self.0.read_line(&mut line)?;
-        match line.strip_suffix("\r\n") {
-            Some(line) => Ok(line.to_owned()),
-            None => Err(io::ErrorKind::UnexpectedEof.into()),
-        }
-    }
-}
-
-/// The server lives, but its answer is invalid.
-pub(super) fn nonsense(line: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("it answers {line:?}"))
 }

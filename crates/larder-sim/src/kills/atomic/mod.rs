@@ -26,6 +26,7 @@ use std::time::Duration;
 use self::client::Client;
 use self::pairs::Pair;
 use super::choose::seeded;
+use super::clients;
 use super::served::{Process, lock};
 
 /// Purpose of the random numbers of kills; clients have others.
@@ -137,7 +138,8 @@ impl Shared<'_> {
         let address = process.address(PATIENCE)?;
         lock(&self.counted).clear();
         self.is_over.store(false, Ordering::SeqCst);
-        round.found = self.all(|thread| client::read_all(self, address, thread))?.iter().sum();
+        let read = |thread| client::read_all(self, address, thread);
+        round.found = clients::all(self.options.clients, read)?.iter().sum();
         if number <= self.options.times {
             let load = Duration::from_millis(dice.u64(1..=self.options.load_ms));
             self.load(number, address, load, &mut process)?;
@@ -150,21 +152,6 @@ impl Shared<'_> {
         Ok(())
     }
 
-    /// Runs `client` for each client at once.
-    fn all<T: Send>(
-        &self,
-        client: impl Fn(u32) -> Result<T, String> + Sync,
-    ) -> Result<Vec<T>, String> {
-        std::thread::scope(|scope| {
-            let client = &client;
-            let threads: Vec<_> = (0..self.options.clients)
-                .map(|thread| scope.spawn(move || client(thread)))
-                .collect();
-            let ended = threads.into_iter().map(|thread| thread.join());
-            ended.map(|ended| ended.unwrap_or_else(|_| Err("a client panicked".into()))).collect()
-        })
-    }
-
     /// Lets clients work until the server is killed.
     fn load(
         &self,
@@ -174,12 +161,12 @@ impl Shared<'_> {
         process: &mut Process,
     ) -> Result<(), String> {
         std::thread::scope(|scope| {
-            let clients =
-                scope.spawn(|| self.all(|thread| Client::new(self, number, thread).work(address)));
+            let work = |thread| Client::new(self, number, thread).work(address);
+            let working = scope.spawn(move || clients::all(self.options.clients, work));
             std::thread::sleep(load);
             let killed = process.kill();
             self.is_over.store(true, Ordering::SeqCst);
-            clients.join().map_err(|_| "a client panicked".to_owned())??;
+            working.join().map_err(|_| "a client panicked".to_owned())??;
             killed
         })
     }

@@ -44,7 +44,7 @@ fn mark_of(value: &[u8]) -> Option<Mark> {
 pub(super) fn wrong_in(pair: &Pair) -> Option<String> {
     let marks = pair.each_ref().map(|value| value.as_ref().map(|value| mark_of(value)));
     match marks {
-        [Some(None), _] | [_, Some(None)] => Some("a value that nobody wrote".into()),
+        [Some(None), _] | [_, Some(None)] => Some("a value of no write".into()),
         [Some(Some(one)), Some(Some(other))] if one != other => {
             Some(format!("the values of two writes: {one:?} and {other:?}"))
         }
@@ -65,6 +65,6 @@ mod tests {
         assert!(wrong_in(&[of(3), of(4)]).is_some_and(|said| said.contains("two writes")));
         let mut torn = of(3);
         torn.as_mut().unwrap()[500] = b'x';
-        assert!(wrong_in(&[torn, None]).is_some_and(|said| said.contains("nobody")));
+        assert!(wrong_in(&[torn, None]).is_some_and(|said| said.contains("no write")));
     }
 }

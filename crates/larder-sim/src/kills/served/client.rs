@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use super::connection::Connection;
 use super::{Shared, lock};
 use crate::kills::choose::{Chooser, Request, seeded};
+use crate::kills::clients::ends_with_server;
 use crate::kills::journal::{Answer, Moment, Record, Verb, now_ns};
 use crate::kills::options::Options;
 use crate::kills::value::{self, Piece, Reading};
@@ -112,20 +113,7 @@ impl<'a> Client<'a> {
     pub(super) fn work(mut self, address: SocketAddr) -> Result<(), String> {
         match self.work_on(address) {
             Err(Ends::Wrong(why)) => Err(why),
-            Err(Ends::Gone(error)) if error.kind() == io::ErrorKind::InvalidData => {
-                Err(error.to_string())
-            }
-            // The server may have been killed just before `is_over` was set.
-            Err(Ends::Gone(error)) => {
-                let gone = Instant::now();
-                while !self.shared.is_over.load(Ordering::SeqCst) {
-                    if gone.elapsed() > Duration::from_secs(10) {
-                        return Err(format!("a connection ended by itself: {error}"));
-                    }
-                    std::thread::yield_now();
-                }
-                Ok(())
-            }
+            Err(Ends::Gone(error)) => ends_with_server(&error, &self.shared.is_over),
             Ok(()) => Ok(()),
         }
     }

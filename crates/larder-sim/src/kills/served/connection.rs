@@ -1,27 +1,22 @@
 //! A connection to a server: memcached's classic text protocol, one request at a time.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::io;
+use std::net::SocketAddr;
 
-/// Timeout of an answer.
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::kills::line_stream::{LineStream, nonsense};
 
 /// See the module.
-pub(super) struct Connection(BufReader<TcpStream>);
+pub(super) struct Connection(LineStream);
 
 impl Connection {
     pub(super) fn to(address: SocketAddr) -> io::Result<Self> {
-        let stream = TcpStream::connect(address)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_nodelay(true)?;
-        Ok(Self(BufReader::new(stream)))
+        LineStream::to(address).map(Self)
     }
 
     /// Gets a value.
     pub(super) fn get(&mut self, key: &[u8]) -> io::Result<Option<Vec<u8>>> {
         self.send(&[b"get ", key, b"\r\n"])?;
-        let head = self.line()?;
+        let head = self.0.line()?;
         if head == "END" {
             return Ok(None);
         }
@@ -29,9 +24,8 @@ impl Connection {
         let Some(bytes) = bytes.filter(|_| head.starts_with("VALUE ")) else {
             return Err(nonsense(&head));
         };
-        let mut value = vec![0; bytes];
-        self.0.read_exact(&mut value)?;
-        match (self.line()?.as_str(), self.line()?.as_str()) {
+        let value = self.0.bytes(bytes)?;
+        match (self.0.line()?.as_str(), self.0.line()?.as_str()) {
             ("", "END") => Ok(Some(value)),
             (other, _) => Err(nonsense(other)),
         }
@@ -47,30 +41,16 @@ impl Connection {
     ) -> io::Result<String> {
         let tail = format!(" 0 {ttl_s} {}\r\n", value.len());
         self.send(&[verb.as_bytes(), b" ", key, tail.as_bytes(), value, b"\r\n"])?;
-        self.line()
+        self.0.line()
     }
 
     /// Sends any other request that is answered by a line.
     pub(super) fn ask(&mut self, verb: &str, key: &[u8], tail: &str) -> io::Result<String> {
         self.send(&[verb.as_bytes(), b" ", key, tail.as_bytes(), b"\r\n"])?;
-        self.line()
+        self.0.line()
     }
 
     fn send(&mut self, parts: &[&[u8]]) -> io::Result<()> {
-        self.0.get_mut().write_all(&parts.concat())
+        self.0.send(&parts.concat())
     }
-
-    fn line(&mut self) -> io::Result<String> {
-        let mut line = String::new();
-        self.0.read_line(&mut line)?;
-        match line.strip_suffix("\r\n") {
-            Some(line) => Ok(line.to_owned()),
-            None => Err(io::ErrorKind::UnexpectedEof.into()),
-        }
-    }
-}
-
-/// The server lives, but its answer is invalid.
-fn nonsense(line: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("it answers {line:?}"))
 }

@@ -29,6 +29,7 @@ use std::time::Duration;
 use self::client::{Asked, Client};
 pub(super) use self::process::Process;
 use super::choose::seeded;
+use super::clients;
 use super::journal::{self, Record};
 use super::options::Options;
 use super::oracle::{Kind, Oracle};
@@ -193,13 +194,8 @@ impl<'o> Shared<'o> {
         address: std::net::SocketAddr,
         round: &mut ServedRound,
     ) -> Result<(), String> {
-        let asked: Result<Vec<Asked>, String> = std::thread::scope(|scope| {
-            let ask = |thread| scope.spawn(move || client::ask_for_all(self, address, thread));
-            let threads: Vec<_> = (0..self.options.clients).map(ask).collect();
-            let ended = threads.into_iter().map(|thread| thread.join());
-            ended.map(|asked| asked.unwrap_or_else(|_| Err("a client panicked".into()))).collect()
-        });
-        for Asked { known, found } in asked? {
+        let ask = |thread| client::ask_for_all(self, address, thread);
+        for Asked { known, found } in clients::all(self.options.clients, ask)? {
             (round.known, round.found) = (round.known + known, round.found + found);
         }
         Ok(())
