@@ -9,11 +9,18 @@ use std::time::Duration;
 use async_lock::MutexGuardArc;
 use larder::{Change, Error, Moment, SetOptions, Value, ValueMeta};
 
+use crate::counters::Counter;
 use crate::steps::{Inside, Steps};
 use crate::tenant::{Calls, Tenant};
 
 /// The steps of all clients, and the worker that calls.
-pub(crate) type Place<'a> = (&'a Steps, usize);
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'a> {
+    pub(crate) steps: &'a Steps,
+    pub(crate) worker: usize,
+    /// Requests that waited for a step.
+    pub(crate) waited: &'a Counter,
+}
 
 /// Calls of the cache that holds a key.
 #[derive(Clone, Copy)]
@@ -58,7 +65,7 @@ impl<'a> KeyCalls<'a> {
         if self.is_step {
             return Some(Pass::Step);
         }
-        let (steps, worker) = self.place;
+        let Place { steps, worker, .. } = self.place;
         steps.enter(worker, self.tenant.number, key).map(Pass::Inside)
     }
 
@@ -66,7 +73,10 @@ impl<'a> KeyCalls<'a> {
     pub(crate) async fn pass(&self, key: &[u8]) -> Pass<'a> {
         match self.pass_at_once(key) {
             Some(pass) => pass,
-            None => Pass::Turn(self.tenant.turn.lock_arc().await),
+            None => {
+                self.place.waited.add(1);
+                Pass::Turn(self.tenant.turn.lock_arc().await)
+            }
         }
     }
 
@@ -152,9 +162,12 @@ impl<'a> KeyCalls<'a> {
     pub(crate) async fn update<'c>(
         &self,
         key: &[u8],
-        change: impl FnMut(Option<&Value>) -> Change<'c>,
+        mut change: impl FnMut(Option<&Value>) -> Change<'c>,
     ) -> Result<Option<Value>, Error> {
         let _pass = self.pass(key).await;
+        if let Some(before) = self.calls().update_at_once(key, &mut change)? {
+            return Ok(before);
+        }
         Box::pin(self.calls().update(key, change)).await
     }
 

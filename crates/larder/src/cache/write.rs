@@ -520,14 +520,7 @@ impl Larder {
         let now_ms = self.core.now_ms();
         let clock = &*self.core.clock;
         let unchanged = |there: Option<&ItemView<'_>>| {
-            let alive = there.filter(|record| !record.is_over(now_ms));
-            // With flash, the key's lock keeps others away. Without flash this check does: the value pins its record,
-            // so no other record can have its address, while given versions may repeat.
-            let is_seen = match (alive, &before) {
-                (Some(record), Some(value)) => value.is_of(record),
-                (alive, before) => alive.is_none() && before.is_none(),
-            };
-            (self.core.flash.is_some() || is_seen) && self.supersede(hash, key, alive)
+            self.is_unchanged(hash, key, (there, now_ms), before.as_ref())
         };
         let inserted = match taken.take().filter(|_| !stays) {
             None => self.core.dram.insert_if(&item, clock, &unchanged).map(|there| there.is_some()),
@@ -555,6 +548,24 @@ impl Larder {
                 Attempt::Full
             }
         })
+    }
+
+    /// Whether a key has the value still that an update has seen, or none. Then the update replaces it.
+    pub(super) fn is_unchanged(
+        &self,
+        hash: KeyHash,
+        key: &[u8],
+        (there, now_ms): (Option<&ItemView<'_>>, u64),
+        before: Option<&Value>,
+    ) -> bool {
+        let alive = there.filter(|record| !record.is_over(now_ms));
+        // With flash, the key's lock keeps others away. Without flash this check does: the value pins its record, so no
+        // other record can have its address, while given versions may repeat.
+        let is_seen = match (alive, before) {
+            (Some(record), Some(value)) => value.is_of(record),
+            (alive, before) => alive.is_none() && before.is_none(),
+        };
+        (self.core.flash.is_some() || is_seen) && self.supersede(hash, key, alive)
     }
 
     /// Marks the key's value as [stale](crate::ValueMeta::stale): it is still served, from DRAM only, until it is

@@ -67,3 +67,4 @@ mod tiers;
 mod time;
 mod typed;
 mod updates;
+mod updates_at_once;

@@ -34,6 +34,7 @@ use crate::fleet::shards::calls::OldValue;
 ///     }
 ///     let value = cache.get(b"bread").await?.expect("it was just set");
 ///     assert_eq!(cache.cas(b"bread", b"oat", value.version(), rye).await?, Cas::Stored);
+///     assert!(cache.update_at_once(b"bread", |_| Change::Keep)?.is_some());
 ///     assert!(cache.replace(b"bread", b"rye", rye).await? && !cache.add(b"bread", b"oat", rye).await?);
 ///     assert!(cache.append(b"bread", b" loaf").await? && cache.prepend(b"bread", b"dark ").await?);
 ///     assert!(cache.contains(b"bread").await? && cache.touch(b"bread", None).await?);
@@ -229,6 +230,22 @@ impl<R: Route> Routed<R> {
         match self.0.lead() {
             Lead::One(cache) => cache.set_at_once(key, value, options),
             Lead::Shards(_) => Ok(false),
+        }
+    }
+
+    /// See [`Larder::update_at_once`]. Always `None` for a key of several shards.
+    ///
+    /// # Errors
+    /// The same.
+    #[allow(clippy::option_option)] // as there
+    pub fn update_at_once<'c>(
+        &self,
+        key: &[u8],
+        change: impl FnOnce(Option<&Value>) -> Change<'c>,
+    ) -> Result<Option<Option<Value>>, Error> {
+        match self.0.lead() {
+            Lead::One(cache) => cache.update_at_once(key, change),
+            Lead::Shards(_) => Ok(None),
         }
     }
 
