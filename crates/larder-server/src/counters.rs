@@ -145,6 +145,8 @@ counters! {
     scripts_stopped,
     /// Microseconds that scripts took, with what they waited for.
     script_micros,
+    /// Requests that waited for a script, transaction or request of several keys of another client, which held the key.
+    waited_for_steps,
     /// Attempts to log in.
     auth_cmds,
     /// Attempts to log in that failed.

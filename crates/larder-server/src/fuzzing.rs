@@ -1,7 +1,7 @@
 //! Entry points for the fuzzer: the parsers of client input, and of stored collections. Not part of the API.
 
 use crate::collections;
-use crate::dumps;
+use crate::dumps::{self, Longest};
 use crate::protocol::memcached;
 use crate::protocol::resp::parse;
 
@@ -24,7 +24,9 @@ pub fn collection(bytes: &[u8]) {
     collections::use_all(bytes);
     // Of version 9, without a checksum.
     let dump = [bytes, &[9, 0], &[0; 8]].concat();
-    if let Ok((kind, value)) = dumps::restore(&dump, 64 << 10) {
+    if let Ok((kind, value)) =
+        dumps::restore(&dump, Longest { string: 64 << 10, collection: 64 << 10 })
+    {
         assert!(dumps::dump(kind, &value).is_ok(), "what is restored is dumped");
     }
 }

@@ -21,8 +21,8 @@ use zerocopy::byteorder::big_endian::{
 };
 
 use self::reader::Reader;
+pub(crate) use self::strings::Longest;
 use self::strings::Strings;
-pub(crate) use self::strings::memory_of;
 pub(crate) use self::wrong::Wrong;
 use crate::collections::{
     Damaged, Encoded, ExpiryMs, Hash, ItemKind, Kind, List, Set, Shape, SortedSet,
@@ -136,7 +136,7 @@ fn append_length(out: &mut Vec<u8>, length: usize) {
 }
 
 /// The item of a dump: what it is, and its bytes.
-pub(crate) fn restore(dump: &[u8], bytes_max: usize) -> Result<(ItemKind, Vec<u8>), Wrong> {
+pub(crate) fn restore(dump: &[u8], longest: Longest) -> Result<(ItemKind, Vec<u8>), Wrong> {
     let (body, footer) = dump
         .len()
         .checked_sub(FOOTER_BYTES)
@@ -152,12 +152,19 @@ pub(crate) fn restore(dump: &[u8], bytes_max: usize) -> Result<(ItemKind, Vec<u8
         return Err(Wrong::Version);
     }
     let (kind, rest) = body.split_first().ok_or(Wrong::Format)?;
-    let mut reader = Reader::new(rest, bytes_max);
     if *kind == STRING {
-        let value = reader.string()?.into_owned();
+        let mut reader = Reader::new(rest, longest.string);
+        let value = reader.string().map_err(|wrong| match wrong {
+            Wrong::CollectionTooLong => Wrong::StringTooLong,
+            other => other,
+        })?;
+        let value = value.into_owned();
         reader.ends()?;
         return Ok((ItemKind::String, value));
     }
+    // Its encoding may be shorter here than in the dump.
+    let bytes_max = longest.collection.max(dump.len());
+    let mut reader = Reader::new(rest, bytes_max);
     let (kind, encoded) = collection(*kind, &mut reader, bytes_max)?;
     reader.ends()?;
     if encoded.is_empty() {

@@ -102,7 +102,7 @@ impl<'a> Reader<'a> {
             Length::Special(3) => {
                 let (packed, length) = (self.length()?, self.length()?);
                 if length > self.bytes_max {
-                    return Err(Wrong::TooLong);
+                    return Err(Wrong::CollectionTooLong);
                 }
                 unpacked(self.take(packed)?, length).ok_or(Wrong::Format)?.into()
             }

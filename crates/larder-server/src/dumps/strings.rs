@@ -24,7 +24,7 @@ impl Strings {
         // A collection has 4 bytes for each beside its data.
         let next = self.data.len() + string.len() + 4 * (self.ends.len() + 1);
         if next > self.bytes_max {
-            return Err(Wrong::TooLong);
+            return Err(Wrong::CollectionTooLong);
         }
         self.data.extend_from_slice(string);
         self.ends.push(self.data.len());
@@ -38,9 +38,20 @@ impl Strings {
     }
 }
 
-/// The most memory that reading a dump of this length takes, if what it becomes is bounded.
-pub(crate) fn memory_of(dump_bytes: usize, bytes_max: usize) -> usize {
-    /// The most that compressed bytes become.
-    const LONGER: usize = 264;
-    dump_bytes.saturating_mul(LONGER).min(bytes_max.saturating_mul(BESIDE / 4))
+/// The longest values that a dump may become, in bytes.
+#[derive(Clone, Copy)]
+pub(crate) struct Longest {
+    pub(crate) string: usize,
+    /// In our encoding.
+    pub(crate) collection: usize,
+}
+
+impl Longest {
+    /// The most memory that reading a dump of this length takes.
+    pub(crate) fn memory(self, dump_bytes: usize) -> usize {
+        /// The most that compressed bytes become.
+        const LONGER: usize = 264;
+        let longest = self.string.max(self.collection.saturating_mul(BESIDE / 4));
+        dump_bytes.saturating_mul(LONGER).min(longest)
+    }
 }

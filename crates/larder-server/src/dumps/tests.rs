@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-const MAX: usize = 1 << 20;
+const MAX: Longest = Longest { string: 1 << 20, collection: 1 << 20 };
 
 /// From a text of hexadecimal digits.
 fn bytes_of(hex: &str) -> Vec<u8> {
@@ -85,9 +85,15 @@ fn what_no_server_has_dumped_is_refused() {
     }
     // A few bytes that would become many.
     let bomb = [&[0, 0xc3, 3, 0x80], &[0xff; 4][..], &[0xe0, 0xff, 0]].concat();
-    assert_eq!(restore(&with_version(&bomb, 9), MAX), Err(Wrong::TooLong));
+    assert_eq!(restore(&with_version(&bomb, 9), MAX), Err(Wrong::StringTooLong));
+    // Strings have a bound of their own.
+    let zeros = [&[0, 0xc3, 5, 0x43, 0x00, 0, 0], &[0xe0, 0xff, 0][..]].concat();
+    let string_of = |string| Longest { string, collection: 100 };
+    assert_eq!(restore(&with_version(&zeros, 9), string_of(0x2ff)), Err(Wrong::StringTooLong));
+    assert_eq!(restore(&with_version(&zeros, 9), string_of(0x300)), Err(Wrong::Format));
     let many = [&[2, 0x80], &[0xff; 4][..], &[0; 2000]].concat();
-    assert_eq!(restore(&with_version(&many, 9), 1000), Err(Wrong::TooLong));
+    let few = Longest { collection: 1000, ..MAX };
+    assert_eq!(restore(&with_version(&many, 9), few), Err(Wrong::CollectionTooLong));
     assert_eq!(restore(&with_version(&many, 9), MAX), Err(Wrong::Format));
 }
 
@@ -134,7 +140,7 @@ proptest! {
         body in vec(prop_oneof![0_u8..8, any::<u8>()], 0..60),
     ) {
         let dump = [&[kind][..], &body, &[9, 0], &[0; 8]].concat();
-        if let Ok((kind, value)) = restore(&dump, 10_000) {
+        if let Ok((kind, value)) = restore(&dump, Longest { string: 10_000, collection: 10_000 }) {
             prop_assert!(super::dump(kind, &value).is_ok());
         }
         let length = u32::try_from(body.len() + 7).unwrap().to_le_bytes();

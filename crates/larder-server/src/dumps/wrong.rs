@@ -7,6 +7,8 @@ pub(crate) enum Wrong {
     Version,
     /// It says nothing that this server can store.
     Format,
-    /// It would become longer than allowed.
-    TooLong,
+    /// A string would become longer than allowed.
+    StringTooLong,
+    /// A collection would become longer than allowed.
+    CollectionTooLong,
 }

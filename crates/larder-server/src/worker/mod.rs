@@ -83,7 +83,11 @@ impl Worker {
 
     /// Where its requests are noted while they work with a key.
     pub(crate) fn place(&self) -> Place<'_> {
-        (&self.shared.steps, self.number)
+        Place {
+            steps: &self.shared.steps,
+            worker: self.number,
+            waited: &self.counters.waited_for_steps,
+        }
     }
 
     /// Looks up a key of a tenant that was not found in DRAM at once. If flash may have to be read, waits for a turn.

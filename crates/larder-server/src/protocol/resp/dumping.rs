@@ -8,7 +8,7 @@ use super::parse::Arguments;
 use super::write::{NO_INTEGER, Outcome, Refusal, SYNTAX};
 use super::{events, expiry, number};
 use crate::collections::ItemKind;
-use crate::dumps::{self, Wrong};
+use crate::dumps::{self, Longest, Wrong};
 
 /// `DUMP`.
 pub(super) async fn dump(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
@@ -74,19 +74,19 @@ pub(super) async fn restore(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcom
     if !words.replaces && cx.cache(key).contains(key).await? {
         return Err(BUSY);
     }
-    let most = bytes_max(cx);
+    let longest = Longest { string: cx.value_bytes_max(), collection: bytes_max(cx) };
     let mut kept = cx.caller.keep();
-    if !kept.grow(dumps::memory_of(dump.len(), most)) {
+    if !kept.grow(longest.memory(dump.len())) {
         return Err(no_room(cx.caller));
     }
-    let (kind, value) =
-        dumps::restore(dump, most.max(dump.len())).map_err(|wrong| match wrong {
-            Wrong::Version => Refusal::Says("ERR DUMP payload version or checksum are wrong"),
-            Wrong::Format => Refusal::Says("ERR Bad data format"),
-            Wrong::TooLong => {
-                Refusal::Said(format!("ERR the value would be longer than collection_max ({most})"))
-            }
-        })?;
+    let longer =
+        |setting, most| format!("ERR the value would be longer than {setting} ({most} bytes)");
+    let (kind, value) = dumps::restore(dump, longest).map_err(|wrong| match wrong {
+        Wrong::Version => Refusal::Says("ERR DUMP payload version or checksum are wrong"),
+        Wrong::Format => Refusal::Says("ERR Bad data format"),
+        Wrong::StringTooLong => Refusal::Said(longer("value_max", longest.string)),
+        Wrong::CollectionTooLong => Refusal::Said(longer("collection_max", longest.collection)),
+    })?;
     cx.caller.work.does_bytes(2 * value.len());
     let flags = match kind {
         ItemKind::Collection(kind) => kind.flags(),

@@ -1,5 +1,9 @@
 //! The table of commands: name, action, arity, flags, keys, the version that introduced it, and a summary.
 
+use std::sync::LazyLock;
+
+use rustc_hash::FxHashMap;
+
 use super::command::flags::*;
 use super::command::{Command, Does, Group, Keys};
 
@@ -270,14 +274,25 @@ pub(super) static TABLE: &[Command] = table! {
 /// Longest name, in bytes, that we look up.
 const NAME_BYTES_MAX: usize = 16;
 
+/// Places in the table, by name in lower case, with zero bytes behind.
+static PLACES: LazyLock<FxHashMap<u128, usize>> = LazyLock::new(|| {
+    let names = TABLE.iter().filter_map(|command| word(command.name.as_bytes()));
+    names.enumerate().map(|(at, name)| (name, at)).collect()
+});
+
+fn word(name: &[u8]) -> Option<u128> {
+    let mut lower = [0; NAME_BYTES_MAX];
+    let word = lower.get_mut(..name.len())?;
+    word.copy_from_slice(name);
+    word.make_ascii_lowercase();
+    Some(u128::from_le_bytes(lower))
+}
+
 /// The command with this name, and its index in the table.
 pub(super) fn find(name: &[u8]) -> Option<(usize, &'static Command)> {
-    let mut lower = [0; NAME_BYTES_MAX];
-    let lower = lower.get_mut(..name.len())?;
-    lower.copy_from_slice(name);
-    lower.make_ascii_lowercase();
-    let at = TABLE.binary_search_by(|command| command.name.as_bytes().cmp(lower)).ok()?;
-    TABLE.get(at).map(|command| (at, command))
+    let at = *PLACES.get(&word(name)?)?;
+    let command = TABLE.get(at).filter(|command| command.name.len() == name.len())?;
+    Some((at, command))
 }
 
 #[cfg(test)]
@@ -291,7 +306,7 @@ mod tests {
             let found = find(command.name.to_ascii_uppercase().as_bytes());
             assert!(found.is_some_and(|(place, it)| place == at && it.name == command.name));
         }
-        for wrong in [&b""[..], b"nope", b"gett", &[b'g'; 100], b"\xff"] {
+        for wrong in [&b""[..], b"nope", b"get\0", b"\0\0\0", b"gett", &[b'g'; 100], b"\xff"] {
             assert!(find(wrong).is_none());
         }
     }

@@ -1,7 +1,9 @@
 //! `DUMP` and `RESTORE`.
 
+use larder_server::ServerConfig;
+
 use super::client;
-use crate::serving::{Client, in_memory};
+use crate::serving::{Client, config, in_memory, in_memory_with};
 
 /// A dump as a word of a line.
 fn quoted(dump: &[u8]) -> String {
@@ -72,4 +74,28 @@ fn dumps_of_another_server_are_restored() {
     let bytes = b"\x04\x02\x01f\x01v\x01g\xc0\x11\x0b\x00\x1e\x9a\xdcju$\xa3]";
     it.tells(&format!("RESTORE h 0 {}", quoted(bytes)), "OK");
     it.tells("HGETALL h", "[f v g 17]");
+}
+
+/// Long strings, compressed: what they may become is a matter of strings.
+#[test]
+fn strings_longer_than_a_collection_may_be_are_restored() {
+    let server = in_memory_with(ServerConfig { collection_bytes_max: 4 << 10, ..config() });
+    let mut it = client(&server);
+    // Zero bytes: one, then 264 at a time, each from the byte before.
+    let zeros = |of: u32| {
+        let length = 1 + 264 * of;
+        let packed = 2 + 3 * of;
+        let body = [
+            &[0, 0xc3, 0x80][..],
+            &packed.swap_bytes().to_le_bytes(),
+            &[0x80],
+            &length.swap_bytes().to_le_bytes(),
+            &[0, 0],
+        ];
+        [&body.concat()[..], &[0xe0, 0xff, 0].repeat(of as usize), &[9, 0], &[0; 8]].concat()
+    };
+    it.tells(&format!("RESTORE s 0 {}", quoted(&zeros(1000))), "OK");
+    it.tells("STRLEN s", ":264001");
+    let longer = format!("RESTORE s 0 {} REPLACE", quoted(&zeros(4000)));
+    it.tells(&longer, "-ERR the value would be longer than value_max (1048576 bytes)");
 }

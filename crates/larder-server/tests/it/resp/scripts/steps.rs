@@ -4,8 +4,9 @@ use std::thread;
 use std::time::Duration;
 
 use super::{eval_of, everywhere};
+use crate::admin::{admin_config, get};
 use crate::resp::{array, client};
-use crate::serving::Client;
+use crate::serving::{Client, in_memory_with};
 
 /// Writes both keys, with a long pause between the two, and reads no other.
 const SLOW: &str = "redis.call('SET', KEYS[1], 'half') \
@@ -40,6 +41,26 @@ fn requests_for_the_keys_of_a_script_wait_and_others_do_not() {
             script.join().unwrap();
         });
     });
+}
+
+#[test]
+fn requests_that_wait_for_a_step_are_counted() {
+    let server = in_memory_with(admin_config());
+    let waited = || {
+        let page = get(&server, "/metrics", "");
+        let lines =
+            page.lines().find_map(|it| it.strip_prefix("larder_server_waited_for_steps_total "));
+        lines.unwrap().parse::<u64>().unwrap()
+    };
+    thread::scope(|scope| {
+        let script = scope.spawn(|| client(&server).asks(eval_of(SLOW, &["k"], &[]), ":1\r\n"));
+        thread::sleep(Duration::from_millis(100));
+        client(&server).tells("SET other 1", "OK");
+        assert_eq!(waited(), 0);
+        client(&server).tells("GET k", "whole");
+        script.join().unwrap();
+    });
+    assert_eq!(waited(), 1);
 }
 
 /// Scripts and transactions that read and write in two calls, beside requests, scripts and memcached's clients that
