@@ -47,6 +47,7 @@ mod hears;
 pub mod hits;
 mod log;
 mod maven;
+pub mod monitoring;
 pub mod nbd;
 pub mod page;
 mod png;

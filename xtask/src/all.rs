@@ -3,11 +3,11 @@
 use std::process::ExitCode;
 
 use larder_harness::step::{self, Verdict};
-use larder_harness::{frameworks, fs, guest, nbd, page, report, ycsb};
+use larder_harness::{frameworks, fs, guest, monitoring, nbd, page, report, ycsb};
 
 use crate::{
-    bench_gate, block_soak, fuzz, interleave, kills, mutants, packages, peers, sanitize,
-    served_kills, soak, spelling, tidy, toolchain,
+    bench_gate, block_soak, c_library, dist, fuzz, interleave, kills, mutants, packages, peers,
+    sanitize, served_kills, soak, spelling, tidy, toolchain,
 };
 
 /// Seconds for each fuzz target.
@@ -16,7 +16,7 @@ const FUZZ_SECONDS: u32 = 30;
 /// Name of a step, and its function.
 type Step = (&'static str, fn() -> Verdict);
 
-const STEPS: [Step; 33] = [
+const STEPS: [Step; 36] = [
     ("formatting", || step::run(&mut step::cargo(&["fmt", "--all", "--check"]))),
     ("clippy", || {
         let arguments =
@@ -71,6 +71,8 @@ const STEPS: [Step; 33] = [
     ("targets", toolchain::targets),
     ("package", packages::package),
     ("deny", packages::deny),
+    ("c", c_library::usual),
+    ("dist", dist::usual),
     ("interleave", interleave::run),
     ("sanitize", sanitize::run),
     ("fuzz", || fuzz::run(&fuzz::FuzzOptions { seconds: FUZZ_SECONDS })),
@@ -89,6 +91,7 @@ const STEPS: [Step; 33] = [
     ("peers", peers::check),
     ("report", report::run),
     ("page", page::run),
+    ("monitoring", monitoring::usual),
 ];
 
 /// Runs every step, even if an earlier one failed.

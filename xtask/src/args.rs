@@ -3,9 +3,9 @@
 use std::ffi::OsString;
 
 use clap::{Args, Parser, Subcommand};
-use larder_harness::{conformance, frameworks, fs, guest, nbd, servers, ycsb};
+use larder_harness::{conformance, frameworks, fs, guest, monitoring, nbd, servers, ycsb};
 
-use crate::{bench_gate, fuzz, mutants, soak, tidy};
+use crate::{bench_gate, c_library, dist, fuzz, mutants, soak, tidy};
 
 /// House rules and long checks of Larder.
 #[derive(Debug, Parser)]
@@ -30,6 +30,11 @@ pub(crate) enum Command {
     Targets,
     /// Package every crate, and build it from the package
     Package,
+    /// Compare larder.h with the code, and run programs in C under valgrind (cbindgen, cc)
+    C(c_library::COptions),
+    /// Build what users install, offline and reproducibly: static binaries, a package for Debian, an image for
+    /// containers, SBOM and checksums
+    Dist(dist::DistOptions),
     /// Check licences, known vulnerabilities and sources of dependencies (cargo-deny, deny.toml)
     Deny,
     /// Run every fuzz target for a while; needs nightly Rust and cargo-fuzz
@@ -62,6 +67,8 @@ pub(crate) enum Command {
     Frameworks(frameworks::FrameworksOptions),
     /// Test the admin page of `larder serve` in a browser, with a server under load; needs chromium
     Page,
+    /// Let Prometheus' tool read the metrics of a running server, and test when each alert fires (promtool)
+    Monitoring(monitoring::MonitoringOptions),
     /// Count instructions, system calls and allocations of a few requests, and compare with docs/bench-gate.md; needs
     /// valgrind and strace
     BenchGate(bench_gate::BenchGateOptions),

@@ -8,6 +8,8 @@ mod all;
 mod args;
 mod bench_gate;
 mod block_soak;
+mod c_library;
+mod dist;
 mod files;
 mod fuzz;
 mod interleave;
@@ -26,7 +28,9 @@ mod toolchain;
 use std::process::ExitCode;
 
 use clap::Parser;
-use larder_harness::{conformance, frameworks, fs, guest, hits, nbd, page, servers, ycsb};
+use larder_harness::{
+    conformance, frameworks, fs, guest, hits, monitoring, nbd, page, servers, ycsb,
+};
 
 use self::args::{Cli, Command};
 
@@ -38,6 +42,8 @@ fn main() -> ExitCode {
         Command::Targets => ("targets", toolchain::targets()),
         Command::Package => ("package", packages::package()),
         Command::Deny => ("deny", packages::deny()),
+        Command::C(options) => ("c", c_library::run(&options)),
+        Command::Dist(options) => ("dist", dist::run(&options)),
         Command::Spelling => ("spelling", spelling::check()),
         Command::Fuzz(options) => ("fuzz", fuzz::run(&options)),
         Command::Interleave => ("interleave", interleave::run()),
@@ -52,6 +58,7 @@ fn main() -> ExitCode {
         Command::Conformance(options) => ("conformance", conformance::run(&options)),
         Command::Frameworks(options) => ("frameworks", frameworks::run(&options)),
         Command::Page => ("page", page::run()),
+        Command::Monitoring(options) => ("monitoring", monitoring::run(&options)),
         Command::BenchGate(options) => ("bench-gate", bench_gate::run(&options)),
         Command::Hits => ("hits", hits::run()),
         Command::Fs(options) => ("fs", fs::run(&options)),

@@ -78,7 +78,7 @@ fn respond(
     }
     match &*request.path {
         "/metrics" => match places.take() {
-            Some(place) => Response::metrics(text()).at(place),
+            Some(place) => Response::metrics(request, text()).at(place),
             None => Response::busy(),
         },
         "/live" => Response::text(200, "live\n"),

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use larder::OpenMetrics;
 
 use super::places::Place;
+use super::text_format;
 
 /// Longest head of a request, in bytes.
 const HEAD_MAX: usize = 8 << 10;
@@ -41,6 +42,8 @@ pub(super) struct HttpRequest {
     pub(super) is_foreign: bool,
     /// The bearer token, if the request has one.
     pub(super) token: Option<String>,
+    /// The `Accept` field, or an empty text.
+    accept: String,
 }
 
 /// An answer.
@@ -62,6 +65,7 @@ struct Fields<'a> {
     authorization: Option<&'a str>,
     length: Option<&'a str>,
     encoding: Option<&'a str>,
+    accept: Option<&'a str>,
 }
 
 impl<'a> Fields<'a> {
@@ -76,6 +80,11 @@ impl<'a> Fields<'a> {
                 "authorization" => &mut fields.authorization,
                 "content-length" => &mut fields.length,
                 "transfer-encoding" => &mut fields.encoding,
+                // It may come in parts; the first says enough.
+                "accept" => {
+                    fields.accept.get_or_insert(value.trim());
+                    continue;
+                }
                 _ => continue,
             };
             if slot.replace(value.trim()).is_some() {
@@ -139,6 +148,7 @@ impl HttpRequest {
             host: host.to_owned(),
             is_foreign: fields.origin.is_some_and(elsewhere) || is_other_site,
             token: fields.authorization.and_then(bearer).map(str::to_owned),
+            accept: fields.accept.unwrap_or_default().to_owned(),
         })
     }
 
@@ -195,9 +205,12 @@ impl Response {
         Self::new(status, content_type, body.as_bytes().to_vec())
     }
 
-    /// The answer to `/metrics`.
-    pub(super) fn metrics(text: String) -> Self {
-        Self::new(200, OpenMetrics::CONTENT_TYPE, text.into_bytes())
+    /// The answer to `/metrics`, in the format that the client wants.
+    pub(super) fn metrics(request: &HttpRequest, text: String) -> Self {
+        match text_format::is_wanted(&request.accept) {
+            true => Self::new(200, text_format::CONTENT_TYPE, text_format::of(&text).into_bytes()),
+            false => Self::new(200, OpenMetrics::CONTENT_TYPE, text.into_bytes()),
+        }
     }
 
     /// The answer to a request that tries to change something that cannot be changed.

@@ -25,6 +25,7 @@ mod page;
 mod placement;
 mod places;
 mod tenants;
+mod text_format;
 mod token;
 
 use std::fmt::Display;
@@ -114,7 +115,7 @@ fn health(path: &str, shared: &ServerState) -> Option<Response> {
 /// Answers every other path.
 fn look(request: &HttpRequest, shared: &ServerState, gate: &Gate) -> Response {
     match &*request.path {
-        "/metrics" => Response::metrics(metrics::text(shared)),
+        "/metrics" => Response::metrics(request, metrics::text(shared)),
         path => api::answer(path, shared, gate.is_there()).unwrap_or_else(|| {
             Response::text(
                 404,

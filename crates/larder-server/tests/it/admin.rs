@@ -11,7 +11,7 @@ use crate::serving::{Client, config, in_memory_with, with_tenants};
 /// A tenant name that would do harm if it were read as markup, or if it could end a label.
 const HOSTILE: &str = "<img src=x onerror=alert(1)>\"\\";
 
-fn admin_config() -> ServerConfig {
+pub(crate) fn admin_config() -> ServerConfig {
     ServerConfig { admin: Some(SocketAddr::from(([127, 0, 0, 1], 0))), workers: 1, ..config() }
 }
 
@@ -65,6 +65,12 @@ fn metrics_count_what_clients_do() {
         assert!(page.lines().any(|it| it == line), "{line}\n{page}");
     }
     assert!(page.ends_with("# EOF\n") && page.matches("# EOF").count() == 1);
+    let older = get(&server, "/metrics", "Accept: text/plain\r\n");
+    assert!(older.contains("\r\nContent-Type: text/plain; version=0.0.4"), "{older}");
+    assert!(
+        older.contains("\n# TYPE larder_server_get_hits_total counter\n")
+            && !older.contains("# EOF")
+    );
     server.end(Duration::from_secs(5)).unwrap();
 }
 

@@ -88,6 +88,21 @@ fn every_metric_of_the_dashboard_and_of_the_alerts_exists() {
     }
 }
 
+/// `cargo xtask monitoring` runs the tests of alerts; here each alert has one that fires and one that does not.
+#[test]
+fn every_alert_is_tested() {
+    let text = |path: &str| fs::read_to_string(contrib().join(path)).unwrap();
+    let (rules, tests) =
+        (text("prometheus/larder.rules.yml"), text("prometheus/larder.rules.test.yml"));
+    let alerts: Vec<&str> =
+        rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
+    assert!(alerts.len() >= 14, "{alerts:?}");
+    for alert in alerts {
+        let asks = format!("- expr: ALERTS{{alertname=\"{alert}\", alertstate=\"firing\"}}");
+        assert_eq!(tests.matches(&asks).count(), 2, "{alert}");
+    }
+}
+
 #[test]
 fn configurations_in_json_can_be_read() {
     assert_eq!(
