@@ -29,6 +29,7 @@ mod plan;
 mod replay;
 #[cfg(all(target_os = "linux", feature = "serve"))]
 mod serve;
+mod shell;
 #[cfg(all(target_os = "linux", feature = "block"))]
 pub(crate) mod tls;
 #[cfg(feature = "vssd")]
@@ -77,6 +78,7 @@ pub(crate) use plan::PlanArgs;
 pub(crate) use replay::{DeviceArg, IsolationArg, PlacementArg, ReplayArgs, VssdArg};
 #[cfg(all(target_os = "linux", feature = "serve"))]
 pub(crate) use serve::{AdviseArgs, CheckArgs, PasswordArgs, ServeArgs};
+pub(crate) use shell::{CompletionsArgs, ManArgs};
 #[cfg(all(target_os = "linux", feature = "vssd"))]
 pub(crate) use vssd::MountArgs;
 #[cfg(feature = "vssd")]
@@ -132,6 +134,8 @@ pub(crate) enum Command {
     #[cfg(all(target_os = "linux", feature = "serve"))]
     #[command(subcommand)]
     Array(ArrayCommand),
+    Completions(CompletionsArgs),
+    Man(ManArgs),
 }
 
 #[cfg(test)]

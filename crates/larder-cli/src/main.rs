@@ -46,6 +46,7 @@ mod run_bars;
 mod serve;
 #[cfg(all(target_os = "linux", feature = "block"))]
 mod settings_file;
+mod shell;
 #[cfg(feature = "lab")]
 mod table;
 #[cfg(any(feature = "bench", feature = "lab"))]
@@ -93,6 +94,8 @@ fn main() -> ExitCode {
         Command::Vssd(command) => vssd::run(&command),
         #[cfg(all(target_os = "linux", feature = "serve"))]
         Command::Array(command) => array::run(&command),
+        Command::Completions(arguments) => shell::completions(&arguments),
+        Command::Man(arguments) => shell::man(&arguments),
     };
     ended_as(ended)
 }

@@ -45,6 +45,9 @@ mod serve_command;
 mod serve_protected;
 #[cfg(target_os = "linux")]
 mod served_block;
+#[cfg(target_os = "linux")]
+mod sessions;
+mod shell_command;
 mod streams;
 mod vssd_command;
 #[cfg(target_os = "linux")]
