@@ -90,12 +90,15 @@ mod tests {
 
     #[test]
     fn neighbours_are_fetched_together_up_to_the_length_of_a_request() {
-        assert_eq!(runs(&[], 4, 8), Vec::<Range<u64>>::new());
-        assert_eq!(runs(&[0, 1, 2], 0, 8), [0..3]);
-        assert_eq!(runs(&[0, 2, 5], 0, 8), [0..1, 2..3, 5..6]);
-        assert_eq!(runs(&[0, 2, 5], 1, 8), [0..3, 5..6]);
-        assert_eq!(runs(&[0, 2, 5], 2, 8), [0..6]);
-        assert_eq!(runs(&[0, 1, 2, 3, 4], 2, 2), [0..2, 2..4, 4..5]);
-        assert_eq!(runs(&[0, 9], 20, 4), [0..1, 9..10]);
+        let runs = |missing: &[u64], gap, most| -> Vec<(u64, u64)> {
+            runs(missing, gap, most).into_iter().map(|run| (run.start, run.end)).collect()
+        };
+        assert_eq!(runs(&[], 4, 8), []);
+        assert_eq!(runs(&[0, 1, 2], 0, 8), [(0, 3)]);
+        assert_eq!(runs(&[0, 2, 5], 0, 8), [(0, 1), (2, 3), (5, 6)]);
+        assert_eq!(runs(&[0, 2, 5], 1, 8), [(0, 3), (5, 6)]);
+        assert_eq!(runs(&[0, 2, 5], 2, 8), [(0, 6)]);
+        assert_eq!(runs(&[0, 1, 2, 3, 4], 2, 2), [(0, 2), (2, 4), (4, 5)]);
+        assert_eq!(runs(&[0, 9], 20, 4), [(0, 1), (9, 10)]);
     }
 }

@@ -1,3 +1,5 @@
+//! A caching `ObjectStore`.
+//!
 #![doc = include_str!("../README.md")]
 // The crate, from the bottom up. `store` is all that does not depend on the version of `object_store`; `adapter.rs` is
 // compiled once for each version, in `v0_13` and `v0_14`.

@@ -106,7 +106,7 @@ impl Counting {
         self.0.most.load(SeqCst)
     }
 
-    /// Waits until so many requests have come since the last call of `taken`.
+    /// Waits until this number of requests have come since the last call of `taken`.
     pub(crate) async fn wait_for(&self, requests: usize) {
         let came = async {
             while self.0.asked.lock().unwrap().len() < requests {

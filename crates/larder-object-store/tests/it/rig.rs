@@ -25,7 +25,7 @@ pub(crate) fn immutable() -> Options {
     Options { immutable: vec![PathRule::suffix("o"), PathRule::prefix("f")], ..options() }
 }
 
-/// The same, with heads that are trusted for so many seconds.
+/// The same, with heads that are trusted for some seconds.
 pub(crate) fn trusting(seconds: u64) -> Options {
     Options { head_ttl: Duration::from_secs(seconds), ..options() }
 }
