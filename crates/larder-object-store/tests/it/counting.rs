@@ -47,6 +47,9 @@ pub(crate) struct State {
     pub(crate) gate: Semaphore,
     pub(crate) is_gated: AtomicBool,
     pub(crate) is_body_gated: AtomicBool,
+    /// Each write takes one of these before it is made, and one before it is answered, if it is shut.
+    pub(crate) put_gate: Semaphore,
+    pub(crate) is_put_gated: AtomicBool,
     /// Whether answers have ETags (those of paths with "untagged" never do), and whether they are weak.
     pub(crate) e_tags: AtomicBool,
     pub(crate) weak: AtomicBool,
@@ -67,6 +70,8 @@ impl Counting {
             gate: Semaphore::new(0),
             is_gated: AtomicBool::new(false),
             is_body_gated: AtomicBool::new(false),
+            put_gate: Semaphore::new(0),
+            is_put_gated: AtomicBool::new(false),
             e_tags: AtomicBool::new(true),
             weak: AtomicBool::new(false),
             ignores_if_match: AtomicBool::new(false),
@@ -131,7 +136,15 @@ impl ObjectStore for Counting {
         payload: PutPayload,
         opts: PutOptions,
     ) -> Result<PutResult> {
-        self.0.inner.put_opts(location, payload, opts).await
+        let is_gated = self.0.is_put_gated.load(SeqCst);
+        if is_gated {
+            self.0.put_gate.acquire().await.unwrap().forget();
+        }
+        let written = self.0.inner.put_opts(location, payload, opts).await;
+        if is_gated {
+            self.0.put_gate.acquire().await.unwrap().forget();
+        }
+        written
     }
 
     async fn put_multipart_opts(

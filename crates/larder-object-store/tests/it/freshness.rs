@@ -178,6 +178,38 @@ async fn a_read_that_was_under_way_during_a_write_brings_nothing_old_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_reader_was_told_during_a_write_is_not_believed_after_it() {
+    for is_dropped in [false, true] {
+        let rig = Rig::new(rig::trusting(1 << 20)).await;
+        rig.store.state().is_put_gated.store(true, SeqCst);
+        let writer = rig.cached.clone();
+        let bytes = rig::bytes_of(1, SIZE);
+        let writing = tokio::spawn(async move { writer.put(&Path::from("o"), bytes.into()).await });
+        while rig.cached.metrics().invalidations == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert_eq!(rig.version("o").await, 0);
+        settle(&rig.cached, 3).await;
+        assert_eq!(rig.version("o").await, 0, "a trusted head");
+        // The write is made, but not answered.
+        rig.store.state().put_gate.add_permits(1);
+        let inner = &rig.store.state().inner;
+        let old = inner.head(&Path::from("o")).await.unwrap().e_tag;
+        while inner.head(&Path::from("o")).await.unwrap().e_tag == old {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        if is_dropped {
+            writing.abort();
+            assert!(writing.await.unwrap_err().is_cancelled());
+        } else {
+            rig.store.state().put_gate.add_permits(1);
+            writing.await.unwrap().unwrap();
+        }
+        assert_eq!(rig.version("o").await, 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_caller_is_not_told_what_was_asked_before_it_came() {
     let rig = Rig::new(rig::options()).await;
     rig.version("o").await;
