@@ -192,9 +192,9 @@ async fn what_a_reader_was_told_during_a_write_is_not_believed_after_it() {
         settle(&rig.cached, 3).await;
         assert_eq!(rig.version("o").await, 0, "a trusted head");
         // The write is made, but not answered.
-        rig.store.state().put_gate.add_permits(1);
         let inner = &rig.store.state().inner;
         let old = inner.head(&Path::from("o")).await.unwrap().e_tag;
+        rig.store.state().put_gate.add_permits(1);
         while inner.head(&Path::from("o")).await.unwrap().e_tag == old {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
