@@ -12,11 +12,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 
-use larder_object_store::v0_14::CachedStore;
+use larder_object_store::v0_13::CachedStore;
 use larder_object_store::{Options, PathRule};
-use object_store_0_14::aws::{AmazonS3, AmazonS3Builder, S3ConditionalPut};
-use object_store_0_14::path::Path;
-use object_store_0_14::{Error, ObjectStoreExt, RetryConfig, integration};
+use object_store_0_13::aws::{AmazonS3, AmazonS3Builder, S3ConditionalPut};
+use object_store_0_13::path::Path;
+use object_store_0_13::{Error, ObjectStoreExt, RetryConfig, integration};
 
 use crate::rig::{self, PART};
 
@@ -96,25 +96,25 @@ fn cached(server: &Server, options: Options) -> CachedStore<AmazonS3> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs moto_server: see the page of this file"]
 async fn s3_through_the_cache_is_s3() {
-    let server = Server::start();
-    for is_versioned in [false, true] {
+    for (is_versioned, trust) in [(false, 0), (false, 3600), (true, 0), (true, 3600)] {
+        let server = Server::start();
         if is_versioned {
             let on = "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>";
             server.put(on).unwrap();
         }
-        for options in [rig::options(), rig::trusting(3600)] {
-            let store = cached(&server, options);
-            integration::put_get_delete_list(&store).await;
-            integration::get_opts(&store).await;
-            integration::put_opts(&store, true).await;
-            integration::stream_get(&store).await;
-            integration::rename_and_copy(&store).await;
-            integration::list_with_delimiter(&store).await;
-            integration::put_get_attributes(&store).await;
-            assert_eq!(store.metrics().cache_errors, 0);
-            assert!(store.metrics().part_hits > 0, "{:?}", store.metrics());
-            integration::list_uses_directories_correctly(&store).await;
-        }
+        let store = cached(&server, rig::trusting(trust));
+        // First: moto (5.2) may lose the metadata of an object while it answers another request, as those of fetches
+        // that go on behind their readers.
+        integration::put_get_attributes(&store).await;
+        integration::put_get_delete_list(&store).await;
+        integration::get_opts(&store).await;
+        integration::list_uses_directories_correctly(&store).await;
+        integration::list_with_delimiter(&store).await;
+        integration::rename_and_copy(&store).await;
+        integration::stream_get(&store).await;
+        integration::put_opts(&store, true).await;
+        assert_eq!(store.metrics().cache_errors, 0);
+        assert!(store.metrics().part_hits > 0, "{:?}", store.metrics());
     }
 }
 
