@@ -26,7 +26,7 @@ def file_cache(path: Path, **settings: Any) -> larder.Cache:
     return larder.Cache(path, **{"memory": MEMORY, "flash": FLASH, "lock_wait": 0.0, **settings})
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The socket of a `larder serve`, whose program LARDER_PROGRAM names."""
     program = os.environ.get("LARDER_PROGRAM") or shutil.which("larder")

@@ -26,7 +26,7 @@ mod toolchain;
 use std::process::ExitCode;
 
 use clap::Parser;
-use larder_harness::{conformance, frameworks, fs, guest, hits, nbd, page, servers, ycsb};
+use larder_harness::{conformance, frameworks, fs, guest, hits, nbd, page, python, servers, ycsb};
 
 use self::args::{Cli, Command};
 
@@ -51,6 +51,7 @@ fn main() -> ExitCode {
         Command::Mutants(options) => ("mutants", mutants::run(&options)),
         Command::Conformance(options) => ("conformance", conformance::run(&options)),
         Command::Frameworks(options) => ("frameworks", frameworks::run(&options)),
+        Command::Python(options) => ("python", python::run(&options)),
         Command::Page => ("page", page::run()),
         Command::BenchGate(options) => ("bench-gate", bench_gate::run(&options)),
         Command::Hits => ("hits", hits::run()),

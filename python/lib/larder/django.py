@@ -25,18 +25,22 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from django.core.cache.backends.base import DEFAULT_TIMEOUT, BaseCache
+from django.core.cache.backends.base import (  # type: ignore[import-untyped, unused-ignore]
+    DEFAULT_TIMEOUT,
+    BaseCache,
+)
 
 from .aio import AsyncCache
 from .cache import Cache
 from .client import Client
+from .errors import InvalidInputError
 
 __all__ = ["LarderCache"]
 
 _OF_DJANGO = ("MAX_ENTRIES", "CULL_FREQUENCY")
 
 
-class LarderCache(BaseCache):
+class LarderCache(BaseCache):  # type: ignore[misc, unused-ignore]
     """See the module."""
 
     def __init__(self, location: str, params: dict[str, Any]) -> None:
@@ -97,6 +101,8 @@ class LarderCache(BaseCache):
             return self._cache.incr(self._key(key, version), delta, None)
         except KeyError:
             raise ValueError(f"Key '{key}' not found") from None
+        except InvalidInputError as error:
+            raise TypeError(str(error)) from None
 
     def get_many(self, keys: Iterable[Any], version: int | None = None) -> dict[Any, Any]:
         names = {self._key(key, version): key for key in keys}

@@ -18,7 +18,8 @@ Timeouts are Flask-Caching's: ``None`` is the default timeout, ``0`` is for ever
 from __future__ import annotations
 
 import threading
-from typing import Any
+from datetime import timedelta
+from typing import Any, Union
 
 from flask_caching.backends.base import BaseCache
 
@@ -27,15 +28,23 @@ from .client import Client
 
 __all__ = ["LarderCache"]
 
+Timeout = Union[int, timedelta, None]
+
 
 class LarderCache(BaseCache):
     """See the module."""
 
     def __init__(
-        self, location: str = "", default_timeout: int = 300, key_prefix: str = "", **options: Any
+        self,
+        location: str = "",
+        default_timeout: int = 300,
+        key_prefix: str = "",
+        ignore_delete_many_errors: bool = False,
+        **options: Any,
     ) -> None:
-        # The codec of the cache serializes, not Flask-Caching.
-        super().__init__(default_timeout, serializer_impl=None)
+        super().__init__(default_timeout)
+        # An attribute, which every version of Flask-Caching has, and not all take as an argument.
+        self.ignore_delete_many_errors = ignore_delete_many_errors
         self._location = location
         self._prefix = key_prefix
         self._options = options
@@ -66,9 +75,9 @@ class LarderCache(BaseCache):
             return Client(address=location.removeprefix("tcp:"), **self._options)
         return Cache(location or None, **self._options)
 
-    def _ttl(self, timeout: int | None) -> float | None:
-        seconds = self.default_timeout if timeout is None else timeout
-        return None if seconds == 0 else seconds
+    def _ttl(self, timeout: Timeout) -> float | timedelta | None:
+        said = self.default_timeout if timeout is None else timeout
+        return said if said else None
 
     def _key(self, key: str) -> str:
         return f"{self._prefix}{key}"
@@ -76,11 +85,11 @@ class LarderCache(BaseCache):
     def get(self, key: str) -> Any:
         return self._cache.get(self._key(key))
 
-    def set(self, key: str, value: Any, timeout: int | None = None) -> bool:
+    def set(self, key: str, value: Any, timeout: Timeout = None) -> bool:
         self._cache.set(self._key(key), value, self._ttl(timeout))
         return True
 
-    def add(self, key: str, value: Any, timeout: int | None = None) -> bool:
+    def add(self, key: str, value: Any, timeout: Timeout = None) -> bool:
         return self._cache.add(self._key(key), value, self._ttl(timeout))
 
     def delete(self, key: str) -> bool:
@@ -97,7 +106,7 @@ class LarderCache(BaseCache):
         found = self._cache.get_many([self._key(key) for key in keys])
         return {key: found.get(self._key(key)) for key in keys}
 
-    def set_many(self, mapping: dict[str, Any], timeout: int | None = None) -> list[str]:
+    def set_many(self, mapping: dict[str, Any], timeout: Timeout = None) -> list[str]:
         items = {self._key(key): value for key, value in mapping.items()}
         self._cache.set_many(items, self._ttl(timeout))
         return list(mapping)

@@ -108,7 +108,7 @@ class Memoizing:
                     R, owner.get_or_set(key(*args, **kwargs), lambda: function(*args, **kwargs), ttl)
                 )
 
-            return with_parts(memoized, key, lambda of: owner.delete(of))
+            return cast("Memoized[P, R]", with_parts(memoized, key, lambda of: owner.delete(of)))
 
         return decorate
 

@@ -15,7 +15,7 @@ enum May {
 }
 
 /// The crates, from the bottom up.
-const HOUSE: [(&str, May); 22] = [
+const HOUSE: [(&str, May); 23] = [
     ("larder-json-page", May::Use(&[], &[])),
     ("larder-workload", May::Use(&[], &["larder-json-page"])),
     ("larder-bench", May::Use(&["larder-workload"], &[])),
@@ -86,6 +86,7 @@ const HOUSE: [(&str, May); 22] = [
         ),
     ),
     ("larder-readme", May::Use(&["larder"], &[])),
+    ("larder-python", May::Use(&["larder", "larder-lab", "larder-ssd", "larder-workload"], &[])),
     ("larder-cli", May::UseAll),
     // Its examples measure the libraries; its rigs start programs.
     (
@@ -119,7 +120,7 @@ pub(super) fn manifests(tree: &Tree) -> impl Iterator<Item = &SourceFile> {
         let parts: Vec<&str> = file.path.split('/').collect();
         matches!(
             parts.as_slice(),
-            ["crates", _, "Cargo.toml"] | ["harness" | "xtask", "Cargo.toml"]
+            ["crates", _, "Cargo.toml"] | ["harness" | "python" | "xtask", "Cargo.toml"]
         )
     })
 }
