@@ -55,8 +55,8 @@ impl Signal {
         let is_first = !std::mem::replace(&mut woken.is_told, true);
         drop(woken);
         if is_first {
-            // It fails only if the counter is full: then the loop was told.
-            let _ = rustix::io::write(&self.descriptor, &1_u64.to_ne_bytes());
+            // Any number wakes the loop. It fails only if the counter is full: then the loop was told.
+            let _ = rustix::io::write(&self.descriptor, &[1; 8]);
         }
     }
 

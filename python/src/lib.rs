@@ -14,6 +14,7 @@
 //! | [`store`] | the cache for threads |
 //! | [`filling`] | `get_or_set`: one caller makes the value, the others wait |
 //! | [`bridge`] | the cache for event loops: futures that an eventfd wakes |
+//! | [`tools`] | replay, plan, experiments and the SSD model, for notebooks |
 //!
 //! A call that DRAM answers holds the interpreter's lock: giving it up and getting it back takes longer than the call.
 //! Everything that may wait, and every copy of a long value, is made without it.
@@ -26,6 +27,7 @@ mod errors;
 mod filling;
 mod fork;
 mod store;
+mod tools;
 mod view;
 
 /// The module. Its classes are for the package alone.
@@ -37,6 +39,8 @@ mod _larder {
     use crate::fork::note_fork;
     #[pymodule_export]
     use crate::store::Store;
+    #[pymodule_export]
+    use crate::tools::{Recorded, Ssd, lab_list, lab_run, plan, replay};
     #[pymodule_export]
     use crate::view::View;
 }

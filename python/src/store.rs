@@ -28,6 +28,9 @@ pub(crate) struct Store {
     born: Birthplace,
 }
 
+/// Keys with their values, and the number from which a walk goes on.
+type Page<'py> = (Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>)>, u64);
+
 /// Settings that are words, as the package passes them.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
@@ -516,12 +519,7 @@ impl Store {
     }
 
     /// A page of a walk over all items: keys, values, and the number from which the walk goes on, 0 at its end.
-    fn _page<'py>(
-        &self,
-        py: Python<'py>,
-        cursor: u64,
-        count: usize,
-    ) -> PyResult<(Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>)>, u64)> {
+    fn _page<'py>(&self, py: Python<'py>, cursor: u64, count: usize) -> PyResult<Page<'py>> {
         let page = self.wait(py, async |cache| cache.scan_from(cursor, count).await)?;
         let item = |item: &larder::Scanned| {
             let key = pyo3::types::PyBytes::new(py, item.key()).into_any();

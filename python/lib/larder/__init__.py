@@ -7,6 +7,9 @@
 :mod:`larder.django`         a cache backend for Django
 :mod:`larder.flask`          a cache backend for Flask-Caching
 :mod:`larder.errors`         the exceptions
+:func:`replay`, :func:`plan` a workload on the model of a drive: write amplification, life and cost
+:mod:`larder.lab`            experiments that reproduce published results
+:class:`Ssd`                 the model of a drive
 ===========================  ===========================================================================================
 """
 
@@ -14,7 +17,7 @@ from __future__ import annotations
 
 import os as _os
 
-from . import _larder, errors
+from . import _larder, errors, lab
 from .aio import AsyncCache
 from .cache import Cache, Key, Lifetime
 from .client import Client
@@ -32,6 +35,7 @@ from .errors import (
     InvalidInputError,
     ServerError,
 )
+from .tools import Plan, Replay, Run, Ssd, plan, replay
 
 __all__ = [
     "AsyncCache",
@@ -50,8 +54,15 @@ __all__ = [
     "InvalidInputError",
     "Key",
     "Lifetime",
+    "Plan",
+    "Replay",
+    "Run",
     "ServerError",
+    "Ssd",
     "errors",
+    "lab",
+    "plan",
+    "replay",
 ]
 
 _os.register_at_fork(after_in_child=_larder.note_fork)
