@@ -64,6 +64,7 @@ class Connection:
                 f"no server at {shown} ({error}); `larder serve --memcached unix:PATH` starts one"
             ) from error
         self._received = bytearray()
+        self._room = memoryview(bytearray(_RECEIVE_BYTES))
 
     def send(self, request: bytes) -> None:
         try:
@@ -83,12 +84,7 @@ class Connection:
         """The next answer of a meta command."""
         code, *flags = self.line().split(b" ")
         if code == b"VA":
-            length = int(flags.pop(0))
-            while len(self._received) < length + 2:
-                self._receive()
-            value = bytes(self._received[:length])
-            del self._received[: length + 2]
-            return Answer(code, flags, value)
+            return Answer(code, flags[1:], self._value(int(flags[0])))
         if code in (b"ERROR", b"CLIENT_ERROR", b"SERVER_ERROR"):
             text = b" ".join(flags).decode(errors="replace")
             if code == b"CLIENT_ERROR" or "too large" in text:
@@ -96,14 +92,31 @@ class Connection:
             raise ServerError(f"{code.decode()} {text}")
         return Answer(code, flags, None)
 
+    def _value(self, length: int) -> bytes:
+        """The next bytes, without the end of the line after them."""
+        have, needed = len(self._received), length + 2
+        if have < needed:
+            # The rest is received in place.
+            self._received.extend(bytes(needed - have))
+            with memoryview(self._received) as room:
+                while have < needed:
+                    have += self._receive_into(room[have:])
+        value = bytes(memoryview(self._received)[:length])
+        del self._received[:needed]
+        return value
+
     def _receive(self) -> None:
+        count = self._receive_into(self._room)
+        self._received += self._room[:count]
+
+    def _receive_into(self, room: memoryview) -> int:
         try:
-            received = self._socket.recv(_RECEIVE_BYTES)
+            count = self._socket.recv_into(room)
         except OSError as error:
             raise ServerError(f"the server went away: {error}") from error
-        if not received:
+        if count == 0:
             raise ServerError("the server closed the connection")
-        self._received += received
+        return count
 
     def close(self) -> None:
         self._socket.close()

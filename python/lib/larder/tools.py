@@ -83,7 +83,7 @@ def replay(
     settings: dict[str, object] = {
         "dram": size_bytes("dram", dram),
         "flash": size_bytes("flash", flash),
-        "placement": {True: "on", False: "off"}.get(placement, placement),  # type: ignore[call-overload]
+        "placement": ("on" if placement else "off") if isinstance(placement, bool) else placement,
         "requests": requests,
         "repeat": repeat,
         "utilization": utilization,
@@ -232,7 +232,7 @@ class Replay(_Result):
         return f"<larder.Replay, placement {runs}>"
 
     def _repr_html_(self) -> str:
-        rows = [
+        rows: list[tuple[str, Callable[[dict[str, Any]], str]]] = [
             ("requests", lambda run: f"{run['requests']:,}"),
             ("hit ratio", lambda run: f"{run['hit_ratio']:.4f}"),
             ("DLWA", lambda run: _number(run["dlwa"])),

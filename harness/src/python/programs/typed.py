@@ -59,7 +59,16 @@ def processes() -> None:
             raise
 
 
+def tools() -> None:
+    replay = larder.replay([1, 2, 1], [100, 200, 100], ["get", "set", "get"], flash="16M", placement="both")
+    dlwa: float | None = replay.on.dlwa
+    drive = larder.Ssd("64M", op=17.0)
+    drive.write(0, drive.pages)
+    print(dlwa, replay.to_dict()["seed"], drive.dlwa, [it.name for it in larder.lab.list()])
+
+
 if __name__ == "__main__":
     threads()
     asyncio.run(tasks())
     processes()
+    tools()
