@@ -13,6 +13,7 @@
 //! | `hits` | a hit under valgrind: the source files that it passes through |
 //! | `nbd` | libnbd, QEMU, fio and nbd-tester-client, against `larder block export` |
 //! | `page` | the admin page of `larder serve` in Chromium |
+//! | `python` | the Python package: its tests, those of Django and Flask-Caching, and speed next to other caches |
 //! | `report` | a report of `larder replay` in Chromium |
 //! | `servers` | `larder serve` next to memcached and Valkey, under one load |
 //! | `ycsb` | YCSB in Java, against `larder serve` |
@@ -54,6 +55,7 @@ mod png;
 mod port;
 mod problem;
 mod process;
+pub mod python;
 pub mod report;
 mod served;
 pub mod servers;

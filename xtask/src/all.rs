@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use larder_harness::step::{self, Verdict};
-use larder_harness::{frameworks, fs, guest, monitoring, nbd, page, report, ycsb};
+use larder_harness::{frameworks, fs, guest, monitoring, nbd, page, python, report, ycsb};
 
 use crate::{
     bench_gate, block_soak, c_library, dist, fuzz, interleave, kills, mutants, packages, peers,
@@ -16,7 +16,7 @@ const FUZZ_SECONDS: u32 = 30;
 /// Name of a step, and its function.
 type Step = (&'static str, fn() -> Verdict);
 
-const STEPS: [Step; 36] = [
+const STEPS: [Step; 37] = [
     ("formatting", || step::run(&mut step::cargo(&["fmt", "--all", "--check"]))),
     ("clippy", || {
         let arguments =
@@ -84,6 +84,7 @@ const STEPS: [Step; 36] = [
     ("ycsb", ycsb::usual),
     ("mutants", || mutants::run(&mutants::MutantsOptions::usual())),
     ("frameworks", frameworks::usual),
+    ("python", python::usual),
     ("fs", fs::usual),
     ("nbd", nbd::usual),
     ("guest", guest::usual),

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use clap::{Args, Parser, Subcommand};
-use larder_harness::{conformance, frameworks, fs, guest, monitoring, nbd, servers, ycsb};
+use larder_harness::{conformance, frameworks, fs, guest, monitoring, nbd, python, servers, ycsb};
 
 use crate::{bench_gate, c_library, dist, fuzz, mutants, soak, tidy};
 
@@ -65,6 +65,8 @@ pub(crate) enum Command {
     Conformance(conformance::ConformanceOptions),
     /// Try caches, locks and limits of frameworks in six languages against `larder serve`, Valkey and memcached
     Frameworks(frameworks::FrameworksOptions),
+    /// Test the Python package, with the cache tests of Django and Flask-Caching; measure it next to other caches
+    Python(python::PythonOptions),
     /// Test the admin page of `larder serve` in a browser, with a server under load; needs chromium
     Page,
     /// Let Prometheus' tool read the metrics of a running server, and test when each alert fires (promtool)

@@ -29,7 +29,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use larder_harness::{
-    conformance, frameworks, fs, guest, hits, monitoring, nbd, page, servers, ycsb,
+    conformance, frameworks, fs, guest, hits, monitoring, nbd, page, python, servers, ycsb,
 };
 
 use self::args::{Cli, Command};
@@ -57,6 +57,7 @@ fn main() -> ExitCode {
         Command::Mutants(options) => ("mutants", mutants::run(&options)),
         Command::Conformance(options) => ("conformance", conformance::run(&options)),
         Command::Frameworks(options) => ("frameworks", frameworks::run(&options)),
+        Command::Python(options) => ("python", python::run(&options)),
         Command::Page => ("page", page::run()),
         Command::Monitoring(options) => ("monitoring", monitoring::run(&options)),
         Command::BenchGate(options) => ("bench-gate", bench_gate::run(&options)),

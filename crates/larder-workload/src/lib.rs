@@ -5,7 +5,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | `request` | [`Request`], [`Op`], and [`RequestSource`], a stream of requests |
+//! | `request` | [`Request`], [`Op`], and [`RequestSource`], a stream of them; [`RecordedRequests`], in memory |
 //! | [`trace`] | readers of recorded traces |
 //! | [`generate`] | generators fitted to published traces, by name |
 //! | [`stats`] | statistics of a workload: sizes, repeats, miss ratios |
@@ -26,5 +26,5 @@ pub mod trace;
 
 pub use error::Error;
 pub use latencies::Latencies;
-pub use request::{Op, Request, RequestSource};
+pub use request::{Op, RecordedRequests, Request, RequestSource};
 pub use rounds::Spread;

@@ -1,5 +1,7 @@
 //! Requests, and the sources that they come from.
 
+use std::sync::Arc;
+
 use crate::Error;
 
 /// What a client asks of the cache.
@@ -48,4 +50,41 @@ pub trait RequestSource: Send {
 
     /// The share of the stream that has been read, from 0 to 1, if it is known.
     fn progress(&self) -> Option<f64>;
+}
+
+/// A stream of requests that are in memory.
+///
+/// ```
+/// use larder_workload::{Op, RecordedRequests, Request, RequestSource};
+///
+/// let get = Request { time_s: 0, key: 1, key_bytes: 8, value_bytes: 100, op: Op::Get, ttl_s: 0 };
+/// let mut source = RecordedRequests::new([get, get].into());
+/// assert_eq!((source.next_request()?, source.progress()), (Some(get), Some(0.5)));
+/// assert_eq!((source.next_request()?, source.next_request()?), (Some(get), None));
+/// # Ok::<(), larder_workload::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct RecordedRequests {
+    requests: Arc<[Request]>,
+    next: usize,
+}
+
+impl RecordedRequests {
+    /// All of these requests, in their order.
+    pub fn new(requests: Arc<[Request]>) -> Self {
+        Self { requests, next: 0 }
+    }
+}
+
+impl RequestSource for RecordedRequests {
+    fn next_request(&mut self) -> Result<Option<Request>, Error> {
+        let request = self.requests.get(self.next).copied();
+        self.next += usize::from(request.is_some());
+        Ok(request)
+    }
+
+    #[allow(clippy::cast_precision_loss)] // a share
+    fn progress(&self) -> Option<f64> {
+        Some(self.next as f64 / self.requests.len().max(1) as f64)
+    }
 }

@@ -15,7 +15,7 @@ enum May {
 }
 
 /// The crates, from the bottom up.
-const HOUSE: [(&str, May); 24] = [
+const HOUSE: [(&str, May); 25] = [
     ("larder-json-page", May::Use(&[], &[])),
     ("larder-workload", May::Use(&[], &["larder-json-page"])),
     ("larder-bench", May::Use(&["larder-workload"], &[])),
@@ -88,6 +88,7 @@ const HOUSE: [(&str, May); 24] = [
         ),
     ),
     ("larder-readme", May::Use(&["larder"], &[])),
+    ("larder-python", May::Use(&["larder", "larder-lab", "larder-ssd", "larder-workload"], &[])),
     ("larder-cli", May::UseAll),
     // Its examples measure the libraries; its rigs start programs.
     (
@@ -121,7 +122,7 @@ pub(super) fn manifests(tree: &Tree) -> impl Iterator<Item = &SourceFile> {
         let parts: Vec<&str> = file.path.split('/').collect();
         matches!(
             parts.as_slice(),
-            ["crates", _, "Cargo.toml"] | ["harness" | "xtask", "Cargo.toml"]
+            ["crates", _, "Cargo.toml"] | ["harness" | "python" | "xtask", "Cargo.toml"]
         )
     })
 }

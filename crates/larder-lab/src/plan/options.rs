@@ -183,9 +183,10 @@ impl PlanOptions {
         let (kind, name) = match &self.workload {
             Workload::Preset(name) => ("workload", name.clone()),
             Workload::Trace(path, _) => ("trace", path.display().to_string()),
+            Workload::Requests(_) => ("workload", self.workload.to_string()),
         };
         let (format, object_size) = match &self.workload {
-            Workload::Preset(_) => (None, None),
+            Workload::Preset(_) | Workload::Requests(_) => (None, None),
             Workload::Trace(_, options) => {
                 (options.format.map(|format| format.to_string()), Some(options.object_bytes))
             }

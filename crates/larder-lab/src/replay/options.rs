@@ -1,15 +1,16 @@
 //! The parameters of a replay, checked before anything runs.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use larder::{
     AdmissionPolicy, ArrayConfig, DramPolicy, RegionEviction, Reinsertion, SocEviction, SocLayout,
 };
 use larder_device::{Isolation, PlacementMode, Target};
 use larder_vssd::Isolation as VssdIsolation;
-use larder_workload::RequestSource;
 use larder_workload::generate::{self, GeneratorOptions};
 use larder_workload::trace::{self, TraceOptions};
+use larder_workload::{RecordedRequests, Request, RequestSource};
 use serde_json::{Map, Value, json};
 
 use crate::Error;
@@ -30,6 +31,8 @@ pub enum Workload {
     Preset(String),
     /// A recorded trace.
     Trace(PathBuf, TraceOptions),
+    /// Requests in memory.
+    Requests(Arc<[Request]>),
 }
 
 impl std::fmt::Display for Workload {
@@ -37,6 +40,7 @@ impl std::fmt::Display for Workload {
         match self {
             Self::Preset(name) => write!(f, "workload {name}"),
             Self::Trace(path, _) => write!(f, "trace {}", path.display()),
+            Self::Requests(requests) => write!(f, "{} recorded requests", requests.len()),
         }
     }
 }
@@ -313,6 +317,9 @@ impl ReplayOptions {
                 Ok(generate::preset(name, options)?)
             }
             Workload::Trace(path, options) => Ok(trace::open(path, options)?),
+            Workload::Requests(requests) => {
+                Ok(Box::new(RecordedRequests::new(Arc::clone(requests))))
+            }
         }
     }
 
@@ -321,6 +328,10 @@ impl ReplayOptions {
         let one_pass = match &self.workload {
             Workload::Preset(name) => self.requests.or_else(|| default_requests(name).ok()),
             Workload::Trace(..) => self.requests,
+            Workload::Requests(requests) => {
+                let all = requests.len() as u64;
+                Some(self.requests.map_or(all, |limit| limit.min(all)))
+            }
         };
         one_pass.map(|requests| requests * u64::from(self.repeat))
     }
@@ -330,13 +341,14 @@ impl ReplayOptions {
         let (kind, name) = match &self.workload {
             Workload::Preset(name) => ("workload", name.clone()),
             Workload::Trace(path, _) => ("trace", path.display().to_string()),
+            Workload::Requests(_) => ("workload", self.workload.to_string()),
         };
         let requests = match &self.workload {
             Workload::Preset(name) => self.requests.or_else(|| default_requests(name).ok()),
-            Workload::Trace(..) => self.requests,
+            Workload::Trace(..) | Workload::Requests(_) => self.requests,
         };
         let (format, object_size) = match &self.workload {
-            Workload::Preset(_) => (None, None),
+            Workload::Preset(_) | Workload::Requests(_) => (None, None),
             Workload::Trace(_, options) => {
                 (options.format.map(|format| format.to_string()), Some(options.object_bytes))
             }

@@ -99,10 +99,12 @@ impl Core {
     /// Looks a key up in DRAM and then on flash, for a call that brings nothing to DRAM. Does it again under the key's
     /// lock if it finds nothing and the key may have been changed meanwhile. Inside an update, which holds a lock,
     /// there is no second look.
-    pub(super) async fn look_twice<T>(
+    ///
+    /// `look` is no async closure: the compiler could not tell that the future of one moves between threads.
+    pub(super) async fn look_twice<T, F: Future<Output = Option<T>>>(
         &self,
         hash: KeyHash,
-        look: impl AsyncFn() -> Option<T>,
+        look: impl Fn() -> F,
     ) -> Option<T> {
         let seen = self.changes_so_far(hash);
         let found = look().await;

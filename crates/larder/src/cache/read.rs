@@ -81,9 +81,11 @@ impl Larder {
         }
         let Some(flash) = &self.core.flash else { return Ok(false) };
         let inside = self.core.enter().await?;
-        let look = async || match self.core.dram.contains(hash, key, self.core.now_ms()) {
-            None => flash.get(hash, key, self.core.now_s()).await.map(|_| true),
-            alive => alive,
+        let look = || async move {
+            match self.core.dram.contains(hash, key, self.core.now_ms()) {
+                None => flash.get(hash, key, self.core.now_s()).await.map(|_| true),
+                alive => alive,
+            }
         };
         let found = self.core.look_twice(hash, look).await;
         self.core.leave(inside);
@@ -444,12 +446,14 @@ impl Larder {
         }
         let Some(flash) = &self.core.flash else { return Ok(None) };
         let inside = self.core.enter().await?;
-        let find = async || match self.resident(hash, key) {
-            None => {
-                let found = flash.get(hash, key, self.core.now_s()).await;
-                found.map(|(fetched, _)| PinnedValue::alone(&fetched.item()))
+        let find = || async move {
+            match self.resident(hash, key) {
+                None => {
+                    let found = flash.get(hash, key, self.core.now_s()).await;
+                    found.map(|(fetched, _)| PinnedValue::alone(&fetched.item()))
+                }
+                resident => resident,
             }
-            resident => resident,
         };
         let found = self.core.look_twice(hash, find).await;
         self.core.leave(inside);

@@ -91,7 +91,7 @@ impl<'a> ValueStream<'a> {
         {
             flash.asked(hash);
         }
-        core.look_twice(hash, async || Self::look(core, hash, key).await).await
+        core.look_twice(hash, || Self::look(core, hash, key)).await
     }
 
     async fn look(core: &'a Core, hash: KeyHash, key: &[u8]) -> Option<(Self, Tier)> {

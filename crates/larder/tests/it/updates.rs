@@ -186,6 +186,9 @@ fn every_future_can_move_between_threads() {
     is_send(cache.set(b"k", b"v", None));
     is_send(cache.delete(b"k"));
     is_send(cache.get_many(&[b"k"]));
+    is_send(cache.contains(b"k"));
+    is_send(cache.peek_with(b"k", |value, _| value.len()));
+    is_send(cache.get_stream(b"k"));
     is_send(cache.incr(b"k", 1));
     is_send(cache.get_or_fetch(b"k", options(0), || async { Ok::<_, std::io::Error>(vec![]) }));
     is_send(rig.cache.close());
