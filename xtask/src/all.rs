@@ -7,7 +7,7 @@ use larder_harness::{frameworks, fs, guest, monitoring, nbd, page, python, repor
 
 use crate::{
     bench_gate, block_soak, c_library, dist, fuzz, interleave, kills, mutants, packages, peers,
-    sanitize, served_kills, soak, spelling, tidy, toolchain,
+    sanitize, served_kills, site, soak, spelling, tidy, toolchain,
 };
 
 /// Seconds for each fuzz target.
@@ -16,7 +16,7 @@ const FUZZ_SECONDS: u32 = 30;
 /// Name of a step, and its function.
 type Step = (&'static str, fn() -> Verdict);
 
-const STEPS: [Step; 37] = [
+const STEPS: [Step; 38] = [
     ("formatting", || step::run(&mut step::cargo(&["fmt", "--all", "--check"]))),
     ("clippy", || {
         let arguments =
@@ -71,6 +71,7 @@ const STEPS: [Step; 37] = [
     ("targets", toolchain::targets),
     ("package", packages::package),
     ("deny", packages::deny),
+    ("site", site::run),
     ("c", c_library::usual),
     ("dist", dist::usual),
     ("interleave", interleave::run),

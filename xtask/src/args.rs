@@ -30,6 +30,8 @@ pub(crate) enum Command {
     Targets,
     /// Package every crate, and build it from the package
     Package,
+    /// Build the documents as a book of web pages, and check its links (mdbook)
+    Site,
     /// Compare larder.h with the code, and run programs in C under valgrind (cbindgen, cc)
     C(c_library::COptions),
     /// Build what users install, offline and reproducibly: static binaries, a package for Debian, an image for

@@ -20,6 +20,7 @@ mod packages;
 mod peers;
 mod sanitize;
 mod served_kills;
+mod site;
 mod soak;
 mod spelling;
 mod tidy;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         Command::Targets => ("targets", toolchain::targets()),
         Command::Package => ("package", packages::package()),
         Command::Deny => ("deny", packages::deny()),
+        Command::Site => ("site", site::run()),
         Command::C(options) => ("c", c_library::run(&options)),
         Command::Dist(options) => ("dist", dist::run(&options)),
         Command::Spelling => ("spelling", spelling::check()),
