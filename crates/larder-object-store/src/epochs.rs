@@ -1,8 +1,9 @@
 //! Counts of writes, by which a head that was asked for before a write is recognised when it arrives after it.
 
+use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 /// A power of two. Two keys that share a count cost each other a head that is asked for again.
 const COUNTS: usize = 4096;
@@ -11,6 +12,8 @@ const COUNTS: usize = 4096;
 #[derive(Debug)]
 pub(crate) struct Epochs {
     counts: Box<[AtomicU64]>,
+    /// Keys that are about to be deleted from the cache, with the number of deletions.
+    doubtful: Mutex<HashMap<Vec<u8>, u32>>,
 }
 
 /// The counts of all stores of the process: two of one name and cache see each other's writes.
@@ -23,7 +26,8 @@ impl Epochs {
     }
 
     fn new() -> Self {
-        Self { counts: (0..COUNTS).map(|_| AtomicU64::new(0)).collect() }
+        let counts = (0..COUNTS).map(|_| AtomicU64::new(0)).collect();
+        Self { counts, doubtful: Mutex::default() }
     }
 
     /// The count of a key.
@@ -36,6 +40,29 @@ impl Epochs {
         if let Some(count) = self.count(key) {
             count.fetch_add(1, Ordering::SeqCst);
         }
+    }
+
+    /// Until `settle`, what the cache has of the key is not believed.
+    pub(crate) fn doubt(&self, key: &[u8]) {
+        *self.doubtful().entry(key.to_vec()).or_default() += 1;
+    }
+
+    pub(crate) fn settle(&self, key: &[u8]) {
+        let mut doubtful = self.doubtful();
+        if let Some(times) = doubtful.get_mut(key) {
+            *times -= 1;
+            if *times == 0 {
+                doubtful.remove(key);
+            }
+        }
+    }
+
+    pub(crate) fn is_doubtful(&self, key: &[u8]) -> bool {
+        self.doubtful().contains_key(key)
+    }
+
+    fn doubtful(&self) -> MutexGuard<'_, HashMap<Vec<u8>, u32>> {
+        self.doubtful.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn count(&self, key: &[u8]) -> Option<&AtomicU64> {

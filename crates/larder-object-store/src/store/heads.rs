@@ -151,7 +151,8 @@ impl<R: Route + 'static, F: Failure> Store<R, F> {
                 age.is_some_and(|age| age < ttl)
             }
         };
-        is_trusted && self.epochs.of(&self.keys.head(path)) == opened.epoch
+        let key = self.keys.head(path);
+        is_trusted && self.epochs.of(&key) == opened.epoch && !self.epochs.is_doubtful(&key)
     }
 
     /// Joins a request that was not sent yet, or starts one behind those that were.

@@ -47,6 +47,7 @@ impl<R: Route + 'static, F: Failure> Store<R, F> {
         let (epoch, now) = (self.epochs.of(&key), self.now());
         if let Some(stored) = self.look(&key).await
             && let Some((list, checked_at)) = StoredList::decode(&stored)
+            && !self.epochs.is_doubtful(&key)
             && now.checked_sub(checked_at).is_some_and(|age| age < self.options.list_ttl)
         {
             self.counters.list_hits.add(1);

@@ -39,12 +39,17 @@ impl<R: Route + 'static, F: Failure> Drop for Writing<R, F> {
         if self.has_ended {
             return;
         }
-        for key in self.store.keys_of_write(&self.path) {
-            self.store.epochs.advance(&key);
+        let keys = self.store.keys_of_write(&self.path);
+        for key in &keys {
+            self.store.epochs.doubt(key);
+            self.store.epochs.advance(key);
         }
         let (store, path) = (Arc::clone(&self.store), std::mem::take(&mut self.path));
         let background = &self.store.background;
-        background.spawn(Box::pin(async move { store.invalidate(&path).await }));
+        background.spawn(Box::pin(async move {
+            store.invalidate(&path).await;
+            keys.iter().for_each(|key| store.epochs.settle(key));
+        }));
     }
 }
 
