@@ -84,11 +84,18 @@ async fn an_error_reaches_all_that_wait_and_is_not_kept() {
     cached.head(&path()).await.unwrap();
     store.taken();
     store.state().failing.store(1, SeqCst);
-    *store.state().delay.lock().unwrap() = Duration::from_millis(50);
-    let readers = (0..8).map(|_| {
-        let cached = cached.clone();
-        tokio::spawn(async move { cached.get_range(&path(), 0..10).await })
-    });
+    store.state().is_gated.store(true, SeqCst);
+    let readers: Vec<_> = (0..8)
+        .map(|_| {
+            let cached = cached.clone();
+            tokio::spawn(async move { cached.get_range(&path(), 0..10).await })
+        })
+        .collect();
+    // The first waits for the gate; the others have time to come.
+    store.wait_for(1).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    store.state().is_gated.store(false, SeqCst);
+    store.state().gate.add_permits(10);
     for read in soon(join_all(readers)).await {
         let error = read.unwrap().unwrap_err();
         assert!(matches!(error, Error::Generic { store: "Counting", .. }), "{error}");
