@@ -34,7 +34,11 @@ impl Answers {
     /// Those of the system, if it has no thread left.
     pub(crate) fn new() -> std::io::Result<Self> {
         let (tasks, runs): (_, Receiver<Runnable>) = channel();
-        let run = move || runs.iter().for_each(|task| drop(task.run()));
+        let run = move || {
+            for task in runs {
+                task.run();
+            }
+        };
         let thread = std::thread::Builder::new().name("larder-answers".to_owned()).spawn(run)?;
         Ok(Self { tasks, pending: Arc::default(), thread })
     }

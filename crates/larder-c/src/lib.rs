@@ -6,6 +6,6 @@
 #![allow(non_camel_case_types)]
 
 mod answers;
-mod cache;
-mod calls;
-mod status;
+pub mod cache;
+pub mod calls;
+pub mod status;
