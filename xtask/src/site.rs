@@ -1,7 +1,7 @@
 //! `cargo xtask site`: the documents as a book of web pages (mdBook), with every link checked.
 //!
-//! `docs/SUMMARY.md` is the order of the pages. Pages keep the places that they have in the workspace, so that links are
-//! the same in both; a link to a file that is no page goes to the file's place on the web.
+//! `docs/SUMMARY.md` is the order of the pages. Pages keep the places that they have in the workspace, so that links
+//! are the same in both; a link to a file that is no page goes to the file's place on the web.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -76,7 +76,9 @@ fn web(
     pages: &BTreeSet<String>,
     broken: &mut Vec<String>,
 ) -> Option<String> {
-    if target.starts_with('#') || target.contains("://") || target.starts_with("mailto:") {
+    // The last is a link of rustdoc, in tables that are made from its text.
+    let is_elsewhere = ["://", "mailto:", "::"].iter().any(|mark| target.contains(mark));
+    if target.starts_with('#') || is_elsewhere {
         return None;
     }
     let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
@@ -165,10 +167,12 @@ mod tests {
     fn links_to_files_go_to_the_web_and_others_stay() {
         let pages = BTreeSet::from(["docs/start.md".to_owned()]);
         let mut broken = Vec::new();
-        let text = "[a](start.md#x) [b](../Cargo.toml) [c](#d) [e](no-such.md)\n```\n[f](g)\n```\n[h](../LICENSE)";
+        let text = "[a](start.md#x) [b](../Cargo.toml) [c](#d) [e](no-such.md)\n```\n[f](g)\n```\n\
+                    [h](../LICENSE)";
         let web = relinked(text, |target| web("docs/page.md", target, &pages, &mut broken));
         let wanted = format!(
-            "[a](start.md#x) [b]({ORIGIN}Cargo.toml) [c](#d) [e]({ORIGIN}docs/no-such.md)\n```\n[f](g)\n```\n[h]({ORIGIN}LICENSE)"
+            "[a](start.md#x) [b]({ORIGIN}Cargo.toml) [c](#d) [e]({ORIGIN}docs/no-such.md)\n\
+             ```\n[f](g)\n```\n[h]({ORIGIN}LICENSE)"
         );
         assert_eq!(web, wanted);
         assert_eq!(broken, ["docs/page.md: no-such.md"]);

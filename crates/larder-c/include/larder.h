@@ -75,8 +75,8 @@ extern "C" {
  Opens a cache.
 
  `path` is the file for flash, which is created, or opened with what is in it; NULL is a cache in memory only.
- `memory_bytes` is the memory for objects; 0 is the default, 64 MiB. `flash_bytes` is the size of the file, a multiple
- of 4096. On `LARDER_OK`, `*cache` is the cache, to be closed with `larder_close`; otherwise it is NULL.
+ `memory_bytes` is the memory for objects; 0 is the default, 64 MiB. `flash_bytes` is the size of the file, a
+ multiple of 4096. On `LARDER_OK`, `*cache` is the cache, to be closed with `larder_close`; otherwise it is NULL.
 
  A file belongs to one process: another gets `LARDER_IN_USE`. Do not use a cache in a forked child.
  */

@@ -51,7 +51,7 @@ impl Answers {
             future.await;
             pending.change(|count| *count -= 1);
         };
-        // Nobody receives only when the thread has ended, which waits for all futures.
+        // The thread receives until all futures have ended.
         let schedule = move |task| drop(tasks.send(task));
         let (runnable, task) = async_task::spawn(counted, schedule);
         task.detach();

@@ -1,8 +1,8 @@
 //! The functions that C calls: pointers become references here, and nowhere else.
 //!
 //! # Safety
-//! All of them trust the caller for the same: a pointer to bytes is valid for the length beside it, a handle is one that
-//! this library has returned and that was not closed or freed since, and a place for a result can be written.
+//! All of them trust the caller for the same: a pointer to bytes is valid for the length beside it, a handle is one
+//! that this library has returned and that was not closed or freed since, and a place for a result can be written.
 
 #![allow(unsafe_code)]
 #![allow(clippy::missing_safety_doc)] // above, for all; the header says it in words of C
@@ -65,8 +65,8 @@ fn status(done: Result<larder_status, larder_status>) -> larder_status {
 /// Opens a cache.
 ///
 /// `path` is the file for flash, which is created, or opened with what is in it; NULL is a cache in memory only.
-/// `memory_bytes` is the memory for objects; 0 is the default, 64 MiB. `flash_bytes` is the size of the file, a multiple
-/// of 4096. On `LARDER_OK`, `*cache` is the cache, to be closed with `larder_close`; otherwise it is NULL.
+/// `memory_bytes` is the memory for objects; 0 is the default, 64 MiB. `flash_bytes` is the size of the file, a
+/// multiple of 4096. On `LARDER_OK`, `*cache` is the cache, to be closed with `larder_close`; otherwise it is NULL.
 ///
 /// A file belongs to one process: another gets `LARDER_IN_USE`. Do not use a cache in a forked child.
 #[unsafe(no_mangle)]

@@ -7,12 +7,13 @@ use std::process::Command;
 use larder_harness::step::{self, Verdict};
 use larder_harness::workspace;
 
-use super::{Dist, sbom, told};
+use super::making::{Dist, told};
+use super::sbom;
 
 /// A binary with certain features.
 pub(super) struct Features {
     name: &'static str,
-    pub(super) words: &'static [&'static str],
+    words: &'static [&'static str],
 }
 
 /// What operators run.
@@ -66,7 +67,7 @@ pub(super) fn build(dist: &Dist, features: &Features, dev: bool) -> Result<Binar
     // The next build overwrites the program.
     let kept = dir.join(features.name).join("larder");
     fs::copy(&program, &kept).map_err(|cause| format!("{}: {cause}", kept.display()))?;
-    let sbom = sbom::of(dist, features)?;
+    let sbom = sbom::of(dist, features.words)?;
     Ok(Binary { program: kept, pages, completions, sbom })
 }
 

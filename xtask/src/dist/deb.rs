@@ -6,8 +6,8 @@ use std::process::Command;
 use larder_harness::workspace;
 
 use super::binary::Binary;
+use super::making::{Dist, kib, ran, told};
 use super::stage::Stage;
-use super::{Dist, kib, ran, told};
 
 const DOC: &str = "usr/share/doc/larder";
 

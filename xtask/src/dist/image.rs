@@ -10,8 +10,9 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use super::binary::Binary;
+use super::deb;
+use super::making::{Dist, told};
 use super::stage::Stage;
-use super::{Dist, deb, told};
 
 /// The user that the server runs as.
 pub(super) const USER: &str = "10001";

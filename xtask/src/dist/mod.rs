@@ -1,5 +1,5 @@
-//! `cargo xtask dist`: what users install. Static binaries in archives, a package for Debian, an image for containers, a
-//! list of what is in them, and checksums.
+//! `cargo xtask dist`: what users install. Static binaries in archives, a package for Debian, an image for containers,
+//! a list of what is in them, and checksums.
 //!
 //! Two runs of one commit give the same bytes: times are that of the commit, names of directories of this machine are
 //! replaced, and archives are sorted. Nothing is fetched if `cargo fetch` has run before.
@@ -7,12 +7,13 @@
 mod binary;
 mod deb;
 mod image;
+mod making;
 mod sbom;
 mod stage;
 mod trial;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use clap::Args;
@@ -20,6 +21,7 @@ use larder_harness::step::Verdict;
 use larder_harness::workspace;
 
 use self::binary::Binary;
+use self::making::{Dist, ran, told};
 use self::stage::Stage;
 
 #[derive(Debug, Args)]
@@ -37,14 +39,6 @@ pub(crate) struct DistOptions {
     /// mmdebstrap, runc and umoci; what is missing is skipped and named.
     #[arg(long)]
     check: bool,
-}
-
-/// What the files are made of, and where they go.
-struct Dist {
-    dir: PathBuf,
-    version: String,
-    /// Seconds since 1970 of the commit.
-    epoch: String,
 }
 
 /// With the checks, as `cargo xtask all` runs it.
@@ -138,28 +132,4 @@ fn epoch() -> Result<String, String> {
     let mut git = Command::new("git");
     let seconds = told(git.args(["log", "-1", "--format=%ct"]).current_dir(workspace::root()))?;
     Ok(seconds.trim().to_owned())
-}
-
-/// Runs a command. The error is what it said.
-fn ran(command: &mut Command) -> Result<(), String> {
-    told(command).map(|_| ())
-}
-
-/// What a command prints.
-fn told(command: &mut Command) -> Result<String, String> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let output = command.output().map_err(|cause| format!("{name}: {cause}"))?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    if output.status.success() {
-        return Ok(text);
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(format!("{command:?}: {}\n{text}{said}", output.status))
-}
-
-/// The length of a file or of all files below a directory, in KiB.
-fn kib(path: &Path) -> Result<String, String> {
-    let told = told(Command::new("du").args(["-k", "-s", "--apparent-size"]).arg(path))?;
-    let first = told.split_whitespace().next();
-    first.map(str::to_owned).ok_or_else(|| format!("du of {} says nothing", path.display()))
 }

@@ -5,14 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use larder_harness::step;
 use serde_json::{Value, json};
 
-use super::binary::Features;
-use super::{Dist, told};
+use super::making::{Dist, told};
 
 /// The crates that a binary with these features is built from, build scripts and macros excepted.
-pub(super) fn of(dist: &Dist, features: &Features) -> Result<String, String> {
+pub(super) fn of(dist: &Dist, features: &[&str]) -> Result<String, String> {
     let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let mut tree = step::cargo(&["tree", "--locked", "--package", "larder-cli", "--target"]);
-    tree.arg(target).args(features.words);
+    tree.arg(target).args(features);
     let listed = told(tree.args(["--edges", "normal", "--prefix", "none", "--format", "{p}"]))?;
     // `name v1.2.3 (path or origin)`, and `(*)` where it was listed before.
     let used: BTreeSet<(&str, &str)> = listed

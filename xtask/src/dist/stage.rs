@@ -7,7 +7,7 @@ use std::process::Command;
 
 use larder_harness::workspace;
 
-use super::{Dist, ran};
+use super::making::{Dist, ran};
 
 /// Files below a directory, each at the place that it will have.
 pub(super) struct Stage {

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use larder_harness::{step, workspace};
 use serde_json::{Value, json};
 
-use super::{Dist, deb, image, ran, told};
+use super::making::{Dist, ran, told};
+use super::{deb, image};
 
 /// Time until a server must have begun to serve.
 const START: Duration = Duration::from_secs(60);

@@ -45,10 +45,10 @@ mod serve_command;
 mod serve_protected;
 #[cfg(target_os = "linux")]
 mod served_block;
-#[cfg(target_os = "linux")]
-mod sessions;
 mod shell_command;
 mod streams;
+#[cfg(target_os = "linux")]
+mod tutorials;
 mod vssd_command;
 #[cfg(target_os = "linux")]
 mod vssd_mount;

@@ -80,7 +80,7 @@ fn every_metric_of_the_dashboard_and_of_the_alerts_exists() {
     assert!(dashboard.len() > 30 && alerts.len() > 5, "{dashboard:?} {alerts:?}");
     let named: BTreeSet<&str> = dashboard.union(&alerts).copied().collect();
     for name in named {
-        let family = ["_total", "_bucket", "_info"]
+        let family = ["_total", "_bucket", "_count", "_info"]
             .iter()
             .find_map(|end| name.strip_suffix(end))
             .unwrap_or(name);

@@ -1,8 +1,8 @@
-//! The sessions of the tutorials: every command of a `console` block is run, and its output compared with the page.
+//! The tutorials: every command of a `console` block is run, and its output compared with the page.
 //!
-//! A page is one shell, in a directory of its own. `$ ` begins a command, what follows is its output; `…` stands for any
-//! text, and alone on a line for any lines. A command without output is not compared. What is not run says why, in a
-//! comment above its block, which is not of the kind `console`.
+//! A page is one shell, in a directory of its own. `$ ` begins a command, what follows is its output; `…` stands for
+//! any text, and alone on a line for any lines. A command without output is not compared. What is not run says why, in
+//! a comment above its block, which is not of the kind `console`.
 
 use std::fs;
 use std::net::TcpListener;
@@ -26,15 +26,15 @@ struct Step {
 
 fn steps(page: &str) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
-    let mut is_session = false;
+    let mut is_run_here = false;
     for line in page.lines() {
         match (line, line.strip_prefix("$ ")) {
-            ("```console", _) => is_session = true,
-            ("```", _) => is_session = false,
-            (_, Some(command)) if is_session => {
+            ("```console", _) => is_run_here = true,
+            ("```", _) => is_run_here = false,
+            (_, Some(command)) if is_run_here => {
                 steps.push(Step { command: command.to_owned(), output: Vec::new() });
             }
-            _ if is_session && !line.is_empty() => {
+            _ if is_run_here && !line.is_empty() => {
                 steps.last_mut().unwrap().output.push(line.to_owned())
             }
             _ => {}
@@ -107,7 +107,7 @@ fn run(steps: &[Step], place: &Place) -> Vec<String> {
     );
     script = script.replace("larder serve ", &format!("larder serve {listens} "));
     script = script.replace("redis-cli ", &format!("redis-cli -p {} ", resp.1));
-    let path = place.path().join("session.sh");
+    let path = place.path().join("commands.sh");
     fs::write(&path, script).unwrap();
     let mut shell = Command::new("timeout");
     shell.arg(PATIENCE_S.to_string()).arg("bash").arg(&path).current_dir(place.path());
