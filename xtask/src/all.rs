@@ -16,7 +16,7 @@ const FUZZ_SECONDS: u32 = 30;
 /// Name of a step, and its function.
 type Step = (&'static str, fn() -> Verdict);
 
-const STEPS: [Step; 38] = [
+const STEPS: [Step; 39] = [
     ("formatting", || step::run(&mut step::cargo(&["fmt", "--all", "--check"]))),
     ("clippy", || {
         let arguments =
@@ -31,6 +31,8 @@ const STEPS: [Step; 38] = [
         let arguments: Vec<_> = ["test", "-p", "larder"].into_iter().chain(wanted).collect();
         step::run(&mut step::cargo(&arguments))
     }),
+    // As users have it who take no feature.
+    ("plain", || step::run(&mut step::cargo(&["check", "--package", "larder", "--locked"]))),
     // Each group of commands builds by itself, as packages and containers build some of them.
     ("commands", || {
         for group in ["bench", "block", "lab", "serve", "vssd"] {

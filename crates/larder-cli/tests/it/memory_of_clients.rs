@@ -322,38 +322,41 @@ fn takes_shapes(
     over
 }
 
-#[test]
-fn no_shape_of_requests_takes_more_than_the_budget() {
-    let mut over = Vec::new();
-    for sockets in ["epoll", "io_uring"] {
-        let directory = tempfile::tempdir().unwrap();
-        let mut command = command(directory.path(), &["--sockets", sockets]);
-        command.args(ANYWHERE);
-        over.extend(takes_shapes(&Serving::run(command), (sockets, &SHAPES), None));
-    }
+fn take_shapes(sockets: &str) {
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = command(directory.path(), &["--sockets", sockets]);
+    command.args(ANYWHERE);
+    let over = takes_shapes(&Serving::run(command), (sockets, &SHAPES), None);
+    assert!(over.is_empty(), "{over:#?}");
+}
+
+fn take_shapes_of_tls(sockets: &str) {
+    let directory = tempfile::tempdir().unwrap();
+    certify(directory.path(), "good", |_| {});
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    let mut command = command(directory.path(), &["--sockets", sockets]);
+    let listens = ["--memcached", "127.0.0.1:0", "--resp-tls", "127.0.0.1:0", "--admin", "none"];
+    command.args(listens);
+    command.args(["--tls-certificate", &path("good.pem"), "--tls-key", &path("good.key")]);
+    let serving = Serving::run(command);
+    let clients = trusting(directory.path());
+    let over = takes_shapes(&serving, (sockets, &SHAPES_OF_TLS), Some(&clients));
     assert!(over.is_empty(), "{over:#?}");
 }
 
 #[test]
+fn no_shape_of_requests_takes_more_than_the_budget() {
+    take_shapes("io_uring");
+}
+
+#[test]
 fn no_shape_by_tls_takes_more_than_the_budget() {
-    let mut over = Vec::new();
-    for sockets in ["epoll", "io_uring"] {
-        let directory = tempfile::tempdir().unwrap();
-        certify(directory.path(), "good", |_| {});
-        let path = |name: &str| directory.path().join(name).display().to_string();
-        let mut command = command(directory.path(), &["--sockets", sockets]);
-        command.args([
-            "--memcached",
-            "127.0.0.1:0",
-            "--resp-tls",
-            "127.0.0.1:0",
-            "--admin",
-            "none",
-        ]);
-        command.args(["--tls-certificate", &path("good.pem"), "--tls-key", &path("good.key")]);
-        let serving = Serving::run(command);
-        let clients = trusting(directory.path());
-        over.extend(takes_shapes(&serving, (sockets, &SHAPES_OF_TLS), Some(&clients)));
-    }
-    assert!(over.is_empty(), "{over:#?}");
+    take_shapes_of_tls("io_uring");
+}
+
+#[test]
+#[ignore = "takes a minute, and differs only in how bytes come"]
+fn no_shape_takes_more_than_the_budget_by_epoll() {
+    take_shapes("epoll");
+    take_shapes_of_tls("epoll");
 }

@@ -13,6 +13,10 @@ use super::object_store::path::Path;
 use super::object_store::{Error, ObjectStoreExt};
 use crate::rig::{self, PART};
 
+/// Time in which a head is stored in the background. Until it is, a reader asks for it and its bytes in one request,
+/// which a reader that finds it stored does not join.
+const TO_STORE: Duration = Duration::from_millis(200);
+
 async fn stored(options: Options) -> (Counting, CachedStore<Counting>) {
     let store = Counting::new();
     store.write("f/o", rig::bytes_of(1, 20 * PART)).await;
@@ -59,6 +63,7 @@ async fn a_reader_that_is_dropped_holds_up_no_other() {
         let (store, cached) = stored(rig::immutable()).await;
         if is_known {
             cached.head(&path()).await.unwrap();
+            tokio::time::sleep(TO_STORE).await;
         }
         store.taken();
         store.state().is_gated.store(true, SeqCst);
@@ -82,6 +87,7 @@ async fn a_reader_that_is_dropped_holds_up_no_other() {
 async fn an_error_reaches_those_that_wait_and_is_not_kept() {
     let (store, cached) = stored(rig::immutable()).await;
     cached.head(&path()).await.unwrap();
+    tokio::time::sleep(TO_STORE).await;
     store.taken();
     store.state().failing.store(1, SeqCst);
     *store.state().delay.lock().unwrap() = Duration::from_millis(50);
