@@ -3,8 +3,8 @@
  * A cache keeps hot objects in memory and the rest in a file. Any number of threads may use one. It may drop any object
  * at any time to make room, and never returns a wrong value.
  *
- * Bytes are pointers with lengths; keys have 1 to 65,535 bytes. Handles are those that these functions return, until they are
- * closed or freed. Callbacks may come from another thread. */
+ * Bytes are pointers with lengths; keys have up to 65,535 bytes. Handles are those that these functions return, until
+ * they are closed or freed. Callbacks may come from another thread. */
 
 #ifndef LARDER_H
 #define LARDER_H

@@ -44,7 +44,8 @@ pub(crate) fn with_text<T>(look: impl FnOnce(&CString) -> T) -> T {
 
 pub(crate) fn failed(error: &Error) -> larder_status {
     let status = match error.kind() {
-        ErrorKind::InvalidInput => larder_status::LARDER_INVALID,
+        ErrorKind::Config | ErrorKind::InvalidInput => larder_status::LARDER_INVALID,
+        ErrorKind::InUse => larder_status::LARDER_IN_USE,
         ErrorKind::Busy => larder_status::LARDER_BUSY,
         ErrorKind::Device => larder_status::LARDER_DEVICE,
         _ => larder_status::LARDER_FAILED,
