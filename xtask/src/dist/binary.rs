@@ -67,6 +67,8 @@ pub(super) fn build(dist: &Dist, features: &Features, dev: bool) -> Result<Binar
     // The next build overwrites the program.
     let kept = dir.join(features.name).join("larder");
     fs::copy(&program, &kept).map_err(|cause| format!("{}: {cause}", kept.display()))?;
+    // The other profile strips by itself.
+    told(Command::new("strip").arg(&kept))?;
     let sbom = sbom::of(dist, features.words)?;
     Ok(Binary { program: kept, pages, completions, sbom })
 }
