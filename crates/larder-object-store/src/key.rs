@@ -2,10 +2,11 @@
 //!
 //! ```text
 //! head  0 | length of the store's name, u32 | name | path
-//! part  1 | length of the store's name, u32 | name | length of the path, u32 | path | validator | part number, u64
+//! part  1 | length of the store's name, u32 | name | length of the path, u32 | path | validator | offset, u64
 //! list  2 | length of the store's name, u32 | name | 0 or 1: all below, or one level | prefix
 //! ```
-//! Numbers are little-endian. Each text but the last has its length, so no two keys are equal by chance.
+//! Numbers are little-endian. Each text but the last has its length, so no two keys are equal by chance. A part is named
+//! by the offset of its first byte in the object: stores of one name may have parts of different sizes.
 
 /// Keys of one store.
 #[derive(Debug, Clone)]
@@ -59,9 +60,9 @@ impl Keys {
     }
 }
 
-/// The key of a part of an object.
-pub(crate) fn part(object: &[u8], number: u64) -> Vec<u8> {
-    [object, &number.to_le_bytes()].concat()
+/// The key of the part of an object that begins at `offset`.
+pub(crate) fn part(object: &[u8], offset: u64) -> Vec<u8> {
+    [object, &offset.to_le_bytes()].concat()
 }
 
 fn append(key: &mut Vec<u8>, text: &str) {
@@ -88,9 +89,9 @@ mod tests {
                     assert!(seen.insert(keys.list(kind, path)), "{name} {path}");
                 }
                 for validator in [&b"e1"[..], b"e12", b"v1"] {
-                    for number in [0, 1, 256, u64::MAX] {
-                        let key = part(&keys.object(path, validator), number);
-                        assert!(seen.insert(key), "{name} {path} {number}");
+                    for offset in [0, 1, 256, u64::MAX] {
+                        let key = part(&keys.object(path, validator), offset);
+                        assert!(seen.insert(key), "{name} {path} {offset}");
                     }
                 }
             }

@@ -17,6 +17,9 @@ use super::stage::Stage;
 /// The user that the server runs as.
 pub(super) const USER: &str = "10001";
 
+/// The directory that the server keeps its files in: a volume.
+pub(super) const DATA: &str = "/var/lib/larder";
+
 pub(super) fn name(dist: &Dist) -> String {
     format!("larder-{}-{}-oci.tar", dist.version, std::env::consts::ARCH)
 }
@@ -99,10 +102,10 @@ fn config(dist: &Dist, layer: &Blob) -> Result<Value, String> {
         "config": {
             "User": format!("{USER}:{USER}"),
             "ExposedPorts": { "11211/tcp": {}, "6379/tcp": {}, "9180/tcp": {} },
-            "Entrypoint": ["/usr/bin/larder", "serve", "--data-dir", "/var/lib/larder"],
+            "Entrypoint": ["/usr/bin/larder", "serve", "--data-dir", DATA],
             "Cmd": command,
-            "Volumes": { "/var/lib/larder": {} },
-            "WorkingDir": "/var/lib/larder",
+            "Volumes": { DATA: {} },
+            "WorkingDir": DATA,
             "StopSignal": "SIGTERM",
             "Labels": {
                 "org.opencontainers.image.title": "larder",

@@ -198,7 +198,10 @@ fn container(dist: &Dist) -> Result<(), String> {
     unpack.arg("unpack").arg("--image").arg(format!("{}:{}", layout.display(), dist.version));
     ran(unpack.arg(&bundle))?;
     let address = free()?;
-    let uid = adapt(&bundle.join("config.json"), address)?;
+    let volume = dir.join("volume");
+    let uid = adapt(&bundle.join("config.json"), address, &volume)?;
+    fs::create_dir_all(&volume).map_err(|cause| format!("{}: {cause}", volume.display()))?;
+    ran(Command::new("chown").arg(format!("{uid}:{uid}")).arg(&volume))?;
     let name = format!("larder-trial-{}", std::process::id());
     let mut runc = Command::new("runc");
     runc.args(["run", "--bundle"]).arg(&bundle).arg(&name);
@@ -215,8 +218,9 @@ fn container(dist: &Dist) -> Result<(), String> {
     }
 }
 
-/// Lets the container use the host's network, at a free port with little memory. Returns its user.
-fn adapt(path: &Path, address: SocketAddr) -> Result<u64, String> {
+/// Lets the container use the host's network, at a free port with little memory, and `volume` where the image asks for
+/// one. Returns its user.
+fn adapt(path: &Path, address: SocketAddr, volume: &Path) -> Result<u64, String> {
     let text = fs::read_to_string(path).map_err(|cause| format!("{}: {cause}", path.display()))?;
     let mut config: Value = serde_json::from_str(&text).map_err(|cause| cause.to_string())?;
     let uid = config["process"]["user"]["uid"].as_u64();
@@ -234,6 +238,14 @@ fn adapt(path: &Path, address: SocketAddr) -> Result<u64, String> {
     if let Some(namespaces) = config["linux"]["namespaces"].as_array_mut() {
         namespaces.retain(|it| it["type"] != "network");
     }
+    // Docker and Kubernetes give such a volume to the image's user. The one that umoci writes belongs to root.
+    let mounts = config["mounts"].as_array_mut().into_iter().flatten();
+    let wanted = mounts.filter(|mount| mount["destination"] == image::DATA).next_back();
+    let mount = wanted.ok_or_else(|| format!("the image asks for no volume at {}", image::DATA))?;
+    let options = ["rbind", "rw"];
+    *mount = json!({
+        "destination": image::DATA, "type": "bind", "source": volume, "options": options
+    });
     fs::write(path, config.to_string()).map_err(|cause| format!("{}: {cause}", path.display()))?;
     Ok(uid)
 }

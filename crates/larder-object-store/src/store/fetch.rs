@@ -104,8 +104,9 @@ impl<R: Route + 'static, F: Failure> Store<R, F> {
             return self.counters.unstored_parts.add(parts.end - parts.start);
         };
         for part in parts {
-            if let Some(bytes) = flight.whole(&layout.bytes_of(part)) {
-                self.keep(&key::part(object, part), &bytes).await;
+            let place = layout.bytes_of(part);
+            if let Some(bytes) = flight.whole(&place) {
+                self.keep(&key::part(object, place.start), &bytes).await;
                 self.counters.stored_parts.add(1);
             }
         }

@@ -338,7 +338,8 @@ impl<R: Route + 'static, S: Source> Reader<R, S> {
         if missing.is_empty() {
             return;
         }
-        let keys: Vec<_> = missing.iter().map(|part| key::part(&self.object, *part)).collect();
+        let key = |part: &u64| key::part(&self.object, self.layout.bytes_of(*part).start);
+        let keys: Vec<_> = missing.iter().map(key).collect();
         let found = self.store.look_all(&keys).await;
         for (part, value) in missing.iter().zip(found) {
             let Some(value) = value else { continue };

@@ -43,6 +43,22 @@ async fn two_stores_in_one_cache_do_not_mix() {
     assert!(both.iter().all(|cached| cached.metrics().part_hits == 3));
 }
 
+#[tokio::test]
+async fn stores_of_one_name_with_parts_of_different_sizes_do_not_mix() {
+    let store = Counting::new();
+    // Its last part has the size of a smaller part.
+    store.write("f/o", rig::bytes_of(1, SIZE)).await;
+    let cache = rig::cache();
+    for part_size in [2 * PART, PART, 4 * PART, PART] {
+        let options = Options { part_size, ..rig::immutable() };
+        let cache = Arc::clone(&cache);
+        let cached = CachedStore::with_options(store.clone(), cache, "b", options).unwrap();
+        read(&cached, "f/o", 1).await;
+        let metrics = cached.metrics();
+        settle(&cached, metrics.part_misses).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cache_on_flash_that_is_too_small_evicts_and_mixes_nothing() {
     let directory = tempfile::tempdir().unwrap();
