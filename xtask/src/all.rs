@@ -16,7 +16,7 @@ const FUZZ_SECONDS: u32 = 30;
 /// Name of a step, and its function.
 type Step = (&'static str, fn() -> Verdict);
 
-const STEPS: [Step; 39] = [
+const STEPS: [Step; 40] = [
     ("formatting", || step::run(&mut step::cargo(&["fmt", "--all", "--check"]))),
     ("clippy", || {
         let arguments =
@@ -72,6 +72,7 @@ const STEPS: [Step; 39] = [
     ("msrv", toolchain::msrv),
     ("targets", toolchain::targets),
     ("package", packages::package),
+    ("semver", || packages::semver(&packages::SemverOptions::default())),
     ("deny", packages::deny),
     ("site", site::run),
     ("c", c_library::usual),

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::{Args, Parser, Subcommand};
 use larder_harness::{conformance, frameworks, fs, guest, monitoring, nbd, python, servers, ycsb};
 
-use crate::{bench_gate, c_library, dist, fuzz, mutants, soak, tidy};
+use crate::{bench_gate, c_library, dist, fuzz, mutants, packages, soak, tidy};
 
 /// House rules and long checks of Larder.
 #[derive(Debug, Parser)]
@@ -30,6 +30,8 @@ pub(crate) enum Command {
     Targets,
     /// Package every crate, and build it from the package
     Package,
+    /// Compare the interfaces of the libraries with those of the last release (cargo-semver-checks)
+    Semver(packages::SemverOptions),
     /// Build the documents as a book of web pages, and check its links (mdbook)
     Site,
     /// Compare larder.h with the code, and run programs in C (cbindgen, cc)

@@ -42,6 +42,7 @@ fn main() -> ExitCode {
         Command::Msrv => ("msrv", toolchain::msrv()),
         Command::Targets => ("targets", toolchain::targets()),
         Command::Package => ("package", packages::package()),
+        Command::Semver(options) => ("semver", packages::semver(&options)),
         Command::Deny => ("deny", packages::deny()),
         Command::Site => ("site", site::run()),
         Command::C(options) => ("c", c_library::run(&options)),

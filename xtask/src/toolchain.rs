@@ -8,7 +8,7 @@ use larder_harness::workspace;
 
 /// The crates that others embed. They must build wherever Rust does. The other crates contain C code, which needs a
 /// compiler for each target.
-const LIBRARIES: [&str; 5] =
+pub(crate) const LIBRARIES: [&str; 5] =
     ["larder-ssd", "larder-vssd", "larder-device", "larder-blocks", "larder"];
 
 /// Targets on which they are checked, in addition to this machine's.

@@ -48,7 +48,10 @@ impl Build<'_> {
                     binaries.iter().map(|binary| binary.package.as_str()).collect();
                 words.extend(packages.into_iter().flat_map(|package| ["--package", package]));
             }
-            Self::Dev { features } => words.extend(["--workspace", "--features", features]),
+            // With the tests, since what they depend on decides the features of much else.
+            Self::Dev { features } => {
+                words.extend(["--workspace", "--features", features, "--tests"]);
+            }
         }
         for binary in binaries {
             words.push(if binary.example { "--example" } else { "--bin" });

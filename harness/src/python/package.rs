@@ -10,7 +10,8 @@ use crate::workspace;
 /// Builds with the tests of the workspace, which have built all of it, and puts the package into a folder. Returns the
 /// folder.
 pub(super) fn of_dev_profile(features: &str, dir: &Path) -> Result<PathBuf, Verdict> {
-    let mut words = vec!["build", "--quiet", "--locked", "--workspace", "--lib", "--bins"];
+    let mut words =
+        vec!["build", "--quiet", "--locked", "--workspace", "--lib", "--bins", "--tests"];
     words.extend(["--features", features]);
     built(step::run(&mut step::cargo(&words)))?;
     let library = workspace::target().join("debug/lib_larder.so");

@@ -29,6 +29,7 @@ mod in_order;
 mod items;
 mod iterate;
 mod kept;
+mod kept_files;
 mod lending;
 mod lessons;
 mod levelling;

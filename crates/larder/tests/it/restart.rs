@@ -14,7 +14,8 @@ use larder_device::{
 
 use crate::rig::{Rig, config, drive, drive_of, logged};
 
-fn fill(rig: &Rig) {
+/// Writes what [`expected`] tells.
+pub(crate) fn fill(rig: &Rig) {
     (0..400).for_each(|key| rig.set(key, 1, 100));
     (400..440).for_each(|key| rig.set(key, 1, 20_000));
     // Newer versions, other engines, and deletions: none of the first versions may return.
@@ -24,7 +25,8 @@ fn fill(rig: &Rig) {
     (60..80).chain(410..415).for_each(|key| assert!(rig.delete(key)));
 }
 
-fn expected(key: u32) -> Option<u32> {
+/// The version of each key below 440 after [`fill`].
+pub(crate) fn expected(key: u32) -> Option<u32> {
     match key {
         0..60 | 400..405 => Some(2),
         60..80 | 410..415 => None,
