@@ -6,6 +6,7 @@
 //!
 //! | rig | what it runs |
 //! |---|---|
+//! | `chart` | Helm and the schemas of Kubernetes, on the chart |
 //! | `conformance` | the tests of memcached, Redis, Valkey and their clients, against `larder serve` |
 //! | `frameworks` | caches, locks and limits of frameworks, against `larder serve`, Valkey and memcached |
 //! | `fs` | fsx, pjdfstest, RocksDB, fio, git and sqlite on a mounted virtual SSD |
@@ -39,6 +40,7 @@
 //! | `small_sets` | sets of small values when DRAM and flash are full |
 
 mod browser;
+pub mod chart;
 pub mod conformance;
 mod fetched;
 pub mod frameworks;

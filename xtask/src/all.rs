@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use larder_harness::step::{self, Verdict};
-use larder_harness::{frameworks, fs, guest, monitoring, nbd, page, python, report, ycsb};
+use larder_harness::{chart, frameworks, fs, guest, monitoring, nbd, page, python, report, ycsb};
 
 use crate::{
     bench_gate, block_soak, c_library, dist, fuzz, interleave, kills, mutants, packages, peers,
@@ -16,7 +16,7 @@ const FUZZ_SECONDS: u32 = 30;
 /// Name of a step, and its function.
 type Step = (&'static str, fn() -> Verdict);
 
-const STEPS: [Step; 40] = [
+const STEPS: [Step; 41] = [
     ("formatting", || step::run(&mut step::cargo(&["fmt", "--all", "--check"]))),
     ("clippy", || {
         let arguments =
@@ -97,6 +97,7 @@ const STEPS: [Step; 40] = [
     ("report", report::run),
     ("page", page::run),
     ("monitoring", monitoring::usual),
+    ("chart", chart::run),
 ];
 
 /// Runs every step, even if an earlier one failed.

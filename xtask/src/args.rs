@@ -73,6 +73,8 @@ pub(crate) enum Command {
     Python(python::PythonOptions),
     /// Test the admin page of `larder serve` in a browser, with a server under load; needs chromium
     Page,
+    /// Check the Helm chart, and what it makes, by the schemas of Kubernetes (helm, kubernetes-validate)
+    Chart,
     /// Let Prometheus' tool read the metrics of a running server, and test when each alert fires (promtool)
     Monitoring(monitoring::MonitoringOptions),
     /// Count instructions, system calls and allocations of a few requests, and compare with docs/bench-gate.md; needs

@@ -30,7 +30,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use larder_harness::{
-    conformance, frameworks, fs, guest, hits, monitoring, nbd, page, python, servers, ycsb,
+    chart, conformance, frameworks, fs, guest, hits, monitoring, nbd, page, python, servers, ycsb,
 };
 
 use self::args::{Cli, Command};
@@ -62,6 +62,7 @@ fn main() -> ExitCode {
         Command::Frameworks(options) => ("frameworks", frameworks::run(&options)),
         Command::Python(options) => ("python", python::run(&options)),
         Command::Page => ("page", page::run()),
+        Command::Chart => ("chart", chart::run()),
         Command::Monitoring(options) => ("monitoring", monitoring::run(&options)),
         Command::BenchGate(options) => ("bench-gate", bench_gate::run(&options)),
         Command::Hits => ("hits", hits::run()),

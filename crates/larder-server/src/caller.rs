@@ -14,7 +14,7 @@ use crate::account::{Holder, KeptBytes, Passing};
 use crate::answers::Answers;
 use crate::config::ProtocolKind;
 use crate::held::Held;
-use crate::key_calls::KeyCalls;
+use crate::key_calls::{KeyCalls, Waits};
 use crate::keyspace::{Changed, Event, Touch};
 use crate::rates::{Admission, DELAY_MAX};
 use crate::slow_log::RequestOrigin;
@@ -50,6 +50,8 @@ pub(crate) struct Caller {
     pub(crate) work: Work,
     /// The step that it runs, if there is one.
     step: RefCell<Weak<Held>>,
+    /// It tries a request that may end in one call.
+    never_waits: Cell<bool>,
     closes: Cell<CloseReason>,
 }
 
@@ -97,6 +99,7 @@ impl Caller {
             held,
             work: Work::default(),
             step: RefCell::default(),
+            never_waits: Cell::default(),
             closes: Cell::default(),
         };
         caller.log_out();
@@ -128,8 +131,12 @@ impl Caller {
 
     /// The calls of the cache that holds `key`.
     pub(crate) fn cache_for(&self, key: &[u8]) -> KeyCalls<'_> {
-        let is_step = self.step.borrow().strong_count() > 0;
-        KeyCalls::new(self.worker.place(), self.tenant_of(key), is_step)
+        let waits = match self.step.borrow().strong_count() {
+            0 if self.never_waits.get() => Waits::Never,
+            0 => Waits::ForAll,
+            _ => Waits::ForCache,
+        };
+        KeyCalls::new(self.worker.place(), self.tenant_of(key), waits)
     }
 
     /// It begins a step, which lasts as long as what is returned.
@@ -325,8 +332,19 @@ impl Caller {
         self.worker.shared.account.keep(self.holder())
     }
 
+    /// While `tries` runs, calls of the cache do not wait ([`Waits::Never`]), and nothing rests.
+    pub(crate) fn without_waits<T>(&mut self, tries: impl FnOnce(&mut Self) -> T) -> T {
+        self.never_waits.set(true);
+        let done = tries(self);
+        self.never_waits.set(false);
+        done
+    }
+
     /// Yields to the other connections of the worker if it has done enough in this turn.
     pub(crate) async fn rests(&self) {
+        if self.never_waits.get() {
+            return;
+        }
         if self.work.rests().await {
             self.worker.note_longest_turn(self.work.take_longest());
         }

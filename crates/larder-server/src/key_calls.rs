@@ -3,6 +3,7 @@
 //! The futures of the cache have up to 31 KiB, since those of a set of shards are in them. They are boxed here, so that
 //! the futures of requests stay small: each is moved several times. What DRAM answers needs none.
 
+use std::future::pending;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
@@ -22,13 +23,23 @@ pub(crate) struct Place<'a> {
     pub(crate) waited: &'a Counter,
 }
 
+/// How a caller waits for its calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waits {
+    /// For steps of others, and for the cache.
+    ForAll,
+    /// It is such a step itself, and waits for the cache alone.
+    ForCache,
+    /// Not at all. A call that would have to wait never ends, and has done nothing: the caller drops it.
+    Never,
+}
+
 /// Calls of the cache that holds a key.
 #[derive(Clone, Copy)]
 pub(crate) struct KeyCalls<'a> {
     place: Place<'a>,
     tenant: &'a Tenant,
-    /// The caller is such a step itself.
-    is_step: bool,
+    waits: Waits,
 }
 
 /// The right to work with a key.
@@ -41,8 +52,8 @@ pub(crate) enum Pass<'a> {
 }
 
 impl<'a> KeyCalls<'a> {
-    pub(crate) fn new(place: Place<'a>, tenant: &'a Tenant, is_step: bool) -> Self {
-        Self { place, tenant, is_step }
+    pub(crate) fn new(place: Place<'a>, tenant: &'a Tenant, waits: Waits) -> Self {
+        Self { place, tenant, waits }
     }
 
     /// The calls themselves, which wait for no step.
@@ -62,7 +73,7 @@ impl<'a> KeyCalls<'a> {
 
     /// The right to work with the key that has this name, unless a step holds it.
     fn pass_at_once(&self, key: &[u8]) -> Option<Pass<'a>> {
-        if self.is_step {
+        if self.waits == Waits::ForCache {
             return Some(Pass::Step);
         }
         let Place { steps, worker, .. } = self.place;
@@ -74,15 +85,24 @@ impl<'a> KeyCalls<'a> {
         match self.pass_at_once(key) {
             Some(pass) => pass,
             None => {
+                self.has_to_wait().await;
                 self.place.waited.add(1);
                 Pass::Turn(self.tenant.turn.lock_arc().await)
             }
         }
     }
 
+    /// Before a wait: a caller that does not wait goes no further.
+    async fn has_to_wait(&self) {
+        if self.waits == Waits::Never {
+            pending::<()>().await;
+        }
+    }
+
     /// See [`larder::Larder::get`].
     pub(crate) async fn get(&self, key: &[u8]) -> Result<Option<Value>, Error> {
         let _pass = self.pass(key).await;
+        self.has_to_wait().await;
         Box::pin(self.calls().get(key)).await
     }
 
@@ -101,6 +121,7 @@ impl<'a> KeyCalls<'a> {
             return Ok(Some(found));
         }
         let Some(look) = look else { return Ok(None) };
+        self.has_to_wait().await;
         Box::pin(self.calls().get_with(key, look)).await
     }
 
@@ -127,12 +148,14 @@ impl<'a> KeyCalls<'a> {
         look: impl FnOnce(&[u8], ValueMeta) -> T,
     ) -> Result<Option<T>, Error> {
         let _pass = self.pass(key).await;
+        self.has_to_wait().await;
         Box::pin(self.calls().peek_with(key, look)).await
     }
 
     /// See [`larder::Larder::contains`].
     pub(crate) async fn contains(&self, key: &[u8]) -> Result<bool, Error> {
         let _pass = self.pass(key).await;
+        self.has_to_wait().await;
         Box::pin(self.calls().contains(key)).await
     }
 
@@ -144,6 +167,7 @@ impl<'a> KeyCalls<'a> {
         options: SetOptions,
     ) -> Result<(), Error> {
         let _pass = self.pass(key).await;
+        self.has_to_wait().await;
         Box::pin(self.calls().set_with(key, value, options)).await
     }
 
@@ -168,18 +192,21 @@ impl<'a> KeyCalls<'a> {
         if let Some(before) = self.calls().update_at_once(key, &mut change)? {
             return Ok(before);
         }
+        self.has_to_wait().await;
         Box::pin(self.calls().update(key, change)).await
     }
 
     /// See [`larder::Larder::touch`].
     pub(crate) async fn touch(&self, key: &[u8], ttl: Option<Duration>) -> Result<bool, Error> {
         let _pass = self.pass(key).await;
+        self.has_to_wait().await;
         Box::pin(self.calls().touch(key, ttl)).await
     }
 
     /// See [`larder::Larder::delete`].
     pub(crate) async fn delete(&self, key: &[u8]) -> Result<bool, Error> {
         let _pass = self.pass(key).await;
+        self.has_to_wait().await;
         Box::pin(self.calls().delete(key)).await
     }
 }

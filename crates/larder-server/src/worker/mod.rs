@@ -23,7 +23,7 @@ pub(crate) use turns::Turn;
 use turns::Turns;
 
 use crate::counters::Counters;
-use crate::key_calls::{KeyCalls, Place};
+use crate::key_calls::{KeyCalls, Place, Waits};
 use crate::mailbox::Letter;
 use crate::rates::Purse;
 use crate::shared::ServerState;
@@ -92,7 +92,7 @@ impl Worker {
 
     /// Looks up a key of a tenant that was not found in DRAM at once. If flash may have to be read, waits for a turn.
     pub(crate) async fn get(&self, tenant: &Tenant, key: &[u8]) -> Result<Option<Value>, Error> {
-        let calls = KeyCalls::new(self.place(), tenant, false);
+        let calls = KeyCalls::new(self.place(), tenant, Waits::ForAll);
         let _pass = calls.pass(key).await;
         let cache = calls.calls();
         if !cache.may_read_flash(key) {

@@ -80,6 +80,7 @@ use super::{Protocol, Step};
 use crate::answers::Answers;
 use crate::caller::Caller;
 use crate::channels::Inbox;
+use crate::resp_board::ClientEntry;
 use crate::work::STEPS_A_UNIT;
 
 /// Number of commands.
@@ -115,6 +116,8 @@ enum PlainRequest {
     Reads(ValueRead),
     /// `SET` without options.
     Sets,
+    /// What DRAM may answer in one call.
+    Ends(&'static Command),
 }
 
 impl Protocol for Resp {
@@ -148,24 +151,31 @@ impl Protocol for Resp {
     fn at_once(&mut self, caller: &mut Caller, input: &[u8], out: &mut Vec<u8>) -> usize {
         let limits = limits_of(caller);
         let Some((at, does, bytes)) = self.plain_request(caller, input, limits) else { return 0 };
-        let Some(listed) = &self.client.listed else { return 0 };
+        let is_known = |it: &Arc<ClientEntry>| !it.is_killed.load(Ordering::Relaxed);
+        if !self.client.listed.as_ref().is_some_and(is_known) {
+            return 0;
+        }
         let argv = self.parser.arguments(input);
         let space = caller.tenant.databases.space(self.client.database());
         let mut buffer = std::mem::take(&mut self.client.name);
         let key = space.name(argv.get(1), &mut buffer);
-        let may_begin = !listed.is_killed.load(Ordering::Relaxed) && caller.may_begin_at_once(key);
-        let is_answered = may_begin
+        let is_answered = caller.may_begin_at_once(key)
             && match does {
                 PlainRequest::Reads(read) => {
                     read::at_once(read, caller, key, Writer::new(out, self.client.is_resp3))
                 }
                 PlainRequest::Sets => strings::set_at_once(caller, key, argv.get(2), out),
+                PlainRequest::Ends(command) => {
+                    end_at_once(caller, &mut self.client, out, (command, argv))
+                }
             };
         self.client.name = buffer;
         if !is_answered {
             return 0;
         }
-        listed.asks(at);
+        if let Some(listed) = &self.client.listed {
+            listed.asks(at);
+        }
         caller.worker.counters.resp_commands.add(1);
         if let Some(calls) = caller.worker.shared.resp.calls(caller.worker.number, at) {
             calls.calls.add(1);
@@ -252,8 +262,9 @@ impl Resp {
             && self.client.waiting.is_none()
             && limits.has_logged_in
             && caller.worker.shared.config.cluster.is_none();
-        // Two or three arguments: the parser neither rests nor passes on parts of it.
-        if !is_plain || !(input.starts_with(b"*2\r\n") || input.starts_with(b"*3\r\n")) {
+        // Two to nine arguments: the parser neither rests nor passes on parts of it.
+        let has_few = matches!(input, [b'*', b'2'..=b'9', b'\r', b'\n', ..]);
+        if !is_plain || !has_few {
             return None;
         }
         let ParseOutcome::Request(bytes) = self.parser.parse(input, limits) else { return None };
@@ -261,6 +272,9 @@ impl Resp {
         let (at, command) = table::find(argv.get(0))?;
         let does = match (command.does, argv.len()) {
             (Does::Set, 3) => PlainRequest::Sets,
+            (does, arguments) if run::may_end_at_once(does) && command.takes(arguments) => {
+                PlainRequest::Ends(command)
+            }
             (does, 2) if command.takes(2) => PlainRequest::Reads(ValueRead::of(does, argv)?.ok()?),
             _ => return None,
         };
@@ -387,6 +401,26 @@ impl Resp {
         answer(found, argv, (caller, client), answers).await;
         !client.closes
     }
+}
+
+/// Answers a request in this call if DRAM can. `false`: nothing has changed.
+fn end_at_once(
+    caller: &mut Caller,
+    client: &mut Client,
+    out: &mut Vec<u8>,
+    (command, argv): (&'static Command, Arguments<'_>),
+) -> bool {
+    let space = caller.tenant.databases.space(client.database());
+    let renamed = key_names::renamed(space, command, argv);
+    let argv = renamed.as_ref().map_or(argv, |renamed| argv.with_names(renamed));
+    let (before, is_resp3) = (out.len(), client.is_resp3);
+    let ended = run::at_once(caller, client, Writer::new(out, is_resp3), (command, argv));
+    // What is refused has changed nothing. It runs again, and is counted as such.
+    let is_answered = matches!(ended, Some(Ok(())));
+    if !is_answered {
+        out.truncate(before);
+    }
+    is_answered
 }
 
 /// Whether a request may begin under the rate limits of its tenant. Login and connection commands always may, and so

@@ -1,8 +1,10 @@
 //! Runs a request.
 
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
+use std::task::{Poll, Waker};
 
+use super::client::Client;
 use super::command::{Command, Does, Group, flags};
 use super::context::{Context, unknown_subcommand};
 use super::parse::{Arguments, OwnedArguments};
@@ -15,6 +17,7 @@ use super::{
     events, hashes, hyperloglog, info, key_names, keys, latency, lifetimes, lists, scan, scripts,
     sets, slowlog, sort, sorted_sets, strings, subscribe, tracking, transaction, turns,
 };
+use crate::caller::Caller;
 use crate::channels::Kind;
 
 /// Runs a request, and writes its answer or refusal. Logs it if it was slow. `has_turn`: the caller holds the turns of
@@ -43,6 +46,65 @@ async fn run(
     }
     begins(cx, command, argv).await;
     run_named(cx, command, argv, has_turn).await
+}
+
+/// Whether [`at_once`] may try a command: it has one key, its first call of the cache does all that it does, and a
+/// request with few arguments waits for nothing else.
+pub(super) fn may_end_at_once(does: Does) -> bool {
+    matches!(
+        does,
+        Does::Hset
+            | Does::Hsetnx
+            | Does::Hget
+            | Does::Hmget
+            | Does::Hexists
+            | Does::Hlen
+            | Does::Hincrby
+            | Does::Sadd
+            | Does::Sismember
+            | Does::Scard
+            | Does::Zadd
+            | Does::Zincrby
+            | Does::Zscore
+            | Does::Zcard
+            | Does::Zrank
+            | Does::Zrange
+            | Does::Lpush
+            | Does::Rpush
+            | Does::Llen
+            | Does::Lindex
+            | Does::Lrange
+            | Does::Incr
+            | Does::Decr
+            | Does::Incrby
+            | Does::Decrby
+    )
+}
+
+/// Runs a request of such a command, if DRAM can answer it. `None`: nothing has happened.
+pub(super) fn at_once(
+    caller: &mut Caller,
+    client: &mut Client,
+    out: Writer<'_>,
+    (command, argv): (&'static Command, Arguments<'_>),
+) -> Option<Outcome> {
+    caller.without_waits(|caller| {
+        let mut cx = Context { caller, client, out };
+        cx.client.event = events::of(command.does);
+        let mut request = pin!(async {
+            match command.group {
+                Group::Hash => hashes::run(&mut cx, command.does, argv).await,
+                Group::List => lists::run(&mut cx, command.does, argv).await,
+                Group::Set => sets::run(&mut cx, command.does, argv).await,
+                Group::SortedSet => sorted_sets::run(&mut cx, command.does, argv).await,
+                _ => amend::count(&mut cx, argv, command.does).await,
+            }
+        });
+        match request.as_mut().poll(&mut std::task::Context::from_waker(Waker::noop())) {
+            Poll::Ready(outcome) => Some(outcome),
+            Poll::Pending => None,
+        }
+    })
 }
 
 /// Runs a request that has begun, whose keys are names in the cache.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use larder::{FileDevice, RealClock, SetOptions, Tenant, Tenants, TenantsConfig, block_on};
 use larder_server::{Server, ServerConfig};
 
-use super::client;
+use super::{array, client};
 use crate::serving::config;
 
 const DAMAGED: &str = "-ERR the value of this key is damaged";
@@ -86,6 +86,17 @@ fn collections_come_back_from_flash_and_after_a_restart() {
     });
     let found = found.count();
     assert!(found > KEYS * 8 / 10, "{found} of {KEYS} were still there");
+    // In pipelines some changes are made at once, and the others when flash has been read: each once, in order.
+    for keys in (0..KEYS).collect::<Vec<_>>().chunks(8) {
+        let change = |key: &usize| array(&[b"HINCRBY", format!("h{key}").as_bytes(), b"m", b"1"]);
+        it.send(
+            keys.iter().flat_map(|key| [change(key), change(key)].concat()).collect::<Vec<_>>(),
+        );
+        let answers: Vec<_> = (0..2 * keys.len()).map(|_| it.told()).collect();
+        assert!(answers.chunks(2).all(|two| two == [":1", ":2"]), "{answers:?}");
+    }
+    let again = (0..KEYS).filter(|key| it.asked(&format!("HGET h{key} m")) == "2").count();
+    assert!(again > KEYS * 7 / 10, "{again} of {KEYS} were still there");
     server.end(Duration::from_secs(60)).unwrap();
     let server = serve(tenants(Some(&path)));
     let mut it = client(&server);

@@ -66,15 +66,18 @@ impl Client {
 }
 
 impl Client {
-    /// Sends a line, and returns the answer as a short text: `[a b]` is an array, `{a b}` a map, `~[a b]` a set, `nil`
-    /// a null. Numbers, errors and doubles keep their mark.
+    /// Sends a request, as libraries do if no argument is quoted, and returns the answer as a short text: `[a b]` is an
+    /// array, `{a b}` a map, `~[a b]` a set, `nil` a null. Numbers, errors and doubles keep their mark.
     #[track_caller]
     pub(crate) fn asked(&mut self, request: &str) -> String {
-        self.send(format!("{request}\r\n"));
+        match request.contains(['"', '\'']) {
+            true => self.send(format!("{request}\r\n")),
+            false => self.send(array(&request.split(' ').map(str::as_bytes).collect::<Vec<_>>())),
+        }
         self.told()
     }
 
-    /// Sends a line, and checks its answer in the form of [`Client::asked`].
+    /// Sends a request, and checks its answer in the form of [`Client::asked`].
     #[track_caller]
     pub(crate) fn tells(&mut self, request: &str, answer: &str) {
         assert_eq!(self.asked(request), answer, "{request}");
