@@ -239,8 +239,8 @@ fn adapt(path: &Path, address: SocketAddr, volume: &Path) -> Result<u64, String>
         namespaces.retain(|it| it["type"] != "network");
     }
     // Docker and Kubernetes give such a volume to the image's user. The one that umoci writes belongs to root.
-    let mounts = config["mounts"].as_array_mut().into_iter().flatten();
-    let wanted = mounts.filter(|mount| mount["destination"] == image::DATA).next_back();
+    let mut mounts = config["mounts"].as_array_mut().into_iter().flatten();
+    let wanted = mounts.find(|mount| mount["destination"] == image::DATA);
     let mount = wanted.ok_or_else(|| format!("the image asks for no volume at {}", image::DATA))?;
     let options = ["rbind", "rw"];
     *mount = json!({
