@@ -70,20 +70,19 @@ fn programs() -> Result<String, String> {
     let mut cpp = Command::new("c++");
     cpp.args(["-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-x", "c++"]);
     passed(cpp.arg(workspace::root().join(CRATE).join("include/larder.h")))?;
+    let without_io_uring =
+        compiled("tests/without_io_uring.c", &dir.join("without_io_uring"), &[])?;
     let valgrind = step::find_program(&["valgrind"]);
     for (number, program) in [test, static_test, example].iter().enumerate() {
-        let mut command = match &valgrind {
-            Some(valgrind) => {
-                let mut command = Command::new(valgrind);
-                command.args(["--error-exitcode=9", "--leak-check=full", "--quiet"]);
-                // Threads of the ring may end after the program.
-                command.args(["--errors-for-leak-kinds=definite"]).arg(program);
-                command
-            }
-            None => Command::new(program),
-        };
-        command.arg(dir.join(format!("flash-{number}"))).env("LD_LIBRARY_PATH", &libraries);
-        passed(&mut command)?;
+        let flash = dir.join(format!("flash-{number}"));
+        passed(Command::new(program).arg(flash).env("LD_LIBRARY_PATH", &libraries))?;
+        let Some(valgrind) = &valgrind else { continue };
+        let mut command = Command::new(&without_io_uring);
+        command.arg(valgrind).args(["--error-exitcode=9", "--leak-check=full", "--quiet"]);
+        // Threads that wait for requests may end after the program.
+        command.args(["--errors-for-leak-kinds=definite", "--show-leak-kinds=definite"]);
+        command.arg(program).arg(dir.join(format!("flash-{number}-valgrind")));
+        passed(command.env("LD_LIBRARY_PATH", &libraries))?;
     }
     let below_rocksdb = rocksdb::check(&libraries, &dir)?;
     Ok(format!("{}; {below_rocksdb}", valgrind.map_or("without valgrind", |_| "under valgrind")))
