@@ -129,7 +129,7 @@ void ManyAtOnce(SecondaryCache* cache) {
     if (object) found++;
     CHECK(!object || *object == TextOf(number));
   }
-  /* Handles that nobody waits for or takes the object of. */
+  /* Handles that are dropped without a wait. */
   for (int number = 0; number < kMany; number++) {
     bool kept;
     cache->Lookup(KeyOf(number), Create, false, false, kept);

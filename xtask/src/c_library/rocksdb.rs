@@ -1,7 +1,7 @@
 //! The secondary cache of RocksDB: its test under AddressSanitizer, and a program of RocksDB's that is given it when it
 //! starts.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use larder_harness::{step, workspace};
@@ -53,7 +53,7 @@ fn compiler(sources: &[&str], to: &Path) -> Command {
 }
 
 /// Runs a program of RocksDB's that knows nothing of Larder. Returns the hits, of which there must be some.
-fn preloaded(db_bench: &Path, shared: &PathBuf, dir: &Path) -> Result<u64, String> {
+fn preloaded(db_bench: &Path, shared: &Path, dir: &Path) -> Result<u64, String> {
     let flash = dir.join("db-bench-flash");
     let mut command = Command::new(db_bench);
     command.args(["--benchmarks=fillrandom,compact,readrandom", "--num=100000", "--reads=20000"]);
