@@ -34,7 +34,7 @@ pub(crate) enum Command {
     Semver(packages::SemverOptions),
     /// Build the documents as a book of web pages, and check its links (mdbook)
     Site,
-    /// Compare larder.h with the code, and run programs in C (cbindgen, cc)
+    /// Compare larder.h with the code, and run programs in C and a RocksDB above it (cbindgen, cc, valgrind)
     C(c_library::COptions),
     /// Build what users install, offline and reproducibly: static binaries, a package for Debian, an image for
     /// containers, SBOM and checksums

@@ -12,7 +12,7 @@ use std::ptr::{null, null_mut};
 
 use crate::calls::{larder_cache, larder_value};
 use crate::status::larder_status::{self, LARDER_INVALID, LARDER_NOT_FOUND, LARDER_OK};
-use crate::status::{failed, refuse, with_text};
+use crate::status::{failed, refuse, text};
 
 /// Called once with the outcome of `larder_get_async`. On `LARDER_OK` the value is the callee's, to be freed with
 /// `larder_value_free`; otherwise it is NULL.
@@ -284,7 +284,7 @@ pub unsafe extern "C" fn larder_value_free(value: *mut larder_value) {
 /// What went wrong in the last call of this thread that failed: valid until the next such call. Never NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn larder_error_text() -> *const c_char {
-    with_text(|text| text.as_ptr())
+    text()
 }
 
 /// The version of the library.

@@ -1,7 +1,7 @@
 //! How calls end.
 
 use std::cell::RefCell;
-use std::ffi::CString;
+use std::ffi::{CString, c_char};
 
 use larder::{Error, ErrorKind};
 
@@ -33,13 +33,14 @@ thread_local! {
 pub(crate) fn refuse(status: larder_status, text: &str) -> larder_status {
     // A zero byte would end the text in C.
     let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
-    TEXT.set(text);
+    // After the end of `main`, the main thread has no variables any more.
+    let _ = TEXT.try_with(|kept| kept.replace(text));
     status
 }
 
-/// Calls `look` with the text of this thread's last error. It stays where it is until the next.
-pub(crate) fn with_text<T>(look: impl FnOnce(&CString) -> T) -> T {
-    TEXT.with_borrow(look)
+/// The text of this thread's last error. It stays where it is until the next.
+pub(crate) fn text() -> *const c_char {
+    TEXT.try_with(|text| text.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }
 
 pub(crate) fn failed(error: &Error) -> larder_status {

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "larder.h"
 
@@ -135,6 +136,23 @@ static void in_callback(void *context, larder_status status, larder_value *value
   larder_value_free(value);
 }
 
+static larder_cache *left;
+
+/* The main thread has ended, as for static objects of C++. */
+static void at_exit(void) {
+  larder_value *value;
+  int found = 0;
+  char key[32];
+  for (int number = 0; number < KEYS; number++) {
+    key_of(number, key);
+    if (larder_get(left, key, strlen(key), &value) == LARDER_OK) found++;
+    larder_value_free(value);
+  }
+  int refused = larder_get(NULL, "k", 1, &value) == LARDER_INVALID && larder_error_text();
+  if (larder_close(left) != LARDER_OK || found < KEYS / 2 || !refused) _exit(1);
+  puts("closed");
+}
+
 int main(int count, char **words) {
   larder_cache *cache;
   CHECK(larder_open(NULL, 64 << 20, 0, &cache) == LARDER_OK);
@@ -163,6 +181,7 @@ int main(int count, char **words) {
   /* A value outlives its cache. */
   CHECK(larder_value_length(value) == VALUE);
   larder_value_free(value);
+  CHECK(larder_open(words[1], 2 << 20, 64 << 20, &left) == LARDER_OK && atexit(at_exit) == 0);
   puts("passed");
   return 0;
 }

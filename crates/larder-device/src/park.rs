@@ -16,7 +16,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
@@ -34,12 +34,7 @@ struct ThreadState {
 }
 
 thread_local! {
-    static HERE: ThreadState = {
-        let parker = Arc::new(Parker::new());
-        let waker = Waker::from(Arc::clone(&parker));
-        let (noted, host) = (RefCell::new(None), RefCell::new(None));
-        ThreadState { parker, waker, depth: Cell::new(0), noted, host }
-    };
+    static HERE: ThreadState = ThreadState::new();
 }
 
 /// From now on this thread drives `driver`, and no other thread does. `None`: it hosts none.
@@ -114,24 +109,36 @@ pub(crate) fn apart<R>(f: impl FnOnce() -> R) -> R {
 pub fn block_on<F: Future>(future: F) -> F::Output {
     // Pinned first: a future may be several KiB long, and a closure that owned it would move it.
     let mut future = pin!(future);
-    HERE.with(|here| {
-        let _inside = BlockOnEntry::enter(here);
-        let mut context = Context::from_waker(&here.waker);
+    let waited = HERE.try_with(|here| here.wait_for(future.as_mut()));
+    // The thread's variables are gone: `exit` runs the destructors of a C++ program's static objects after those of the
+    // main thread. Drivers adopt the requests of such a thread.
+    waited.unwrap_or_else(|_| ThreadState::new().wait_for(future))
+}
+
+impl ThreadState {
+    fn new() -> Self {
+        let parker = Arc::new(Parker::new());
+        let waker = Waker::from(Arc::clone(&parker));
+        let (noted, host) = (RefCell::new(None), RefCell::new(None));
+        Self { parker, waker, depth: Cell::new(0), noted, host }
+    }
+
+    fn wait_for<F: Future>(&self, mut future: Pin<&mut F>) -> F::Output {
+        let _inside = BlockOnEntry::enter(self);
+        let mut context = Context::from_waker(&self.waker);
         loop {
-            here.parker.woken_no_more();
+            self.parker.woken_no_more();
             if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
                 return output;
             }
             plug::tell_all();
-            match here.driver() {
-                Some(driver) => driver.drive(&here.parker),
-                None => here.parker.park(),
+            match self.driver() {
+                Some(driver) => driver.drive(&self.parker),
+                None => self.parker.park(),
             }
         }
-    })
-}
+    }
 
-impl ThreadState {
     /// The driver that the thread drives while it has nothing to poll.
     fn driver(&self) -> Option<Arc<dyn Driver>> {
         let host = self.host.borrow().clone();

@@ -30,20 +30,22 @@ struct ReentryMark {
 
 impl ReentryMark {
     fn new(what: &'static LocalKey<Inside>, id: usize) -> Self {
-        what.with_borrow_mut(|inside| inside.push(id));
+        // A thread that is ending has no such list any more.
+        let _ = what.try_with(|inside| inside.borrow_mut().push(id));
         Self { what, id }
     }
 }
 
 impl Drop for ReentryMark {
     fn drop(&mut self) {
-        let left = self.what.with_borrow_mut(Vec::pop);
-        debug_assert_eq!(left, Some(self.id), "the innermost is left first");
+        if let Ok(left) = self.what.try_with(|inside| inside.borrow_mut().pop()) {
+            debug_assert_eq!(left, Some(self.id), "the innermost is left first");
+        }
     }
 }
 
 fn is_inside(what: &'static LocalKey<Inside>, id: usize) -> bool {
-    what.with_borrow(|inside| inside.contains(&id))
+    what.try_with(|inside| inside.borrow().contains(&id)).unwrap_or(false)
 }
 
 /// A fetch that marks its thread while it is polled.

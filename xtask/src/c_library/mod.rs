@@ -1,5 +1,7 @@
 //! `cargo xtask c`: the library for C. The header is what the code says, and programs in C work with both kinds of
-//! library.
+//! library. So does the secondary cache of RocksDB.
+
+mod rocksdb;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,14 +22,10 @@ pub(crate) struct COptions {
     /// Do not make the header again: cbindgen need not be there.
     #[arg(long)]
     without_header: bool,
-    /// Run the programs under valgrind. It hides the kernel's page of code, which a library that we use looks for, so
-    /// programs with flash fail there.
-    #[arg(long)]
-    valgrind: bool,
 }
 
 pub(crate) fn usual() -> Verdict {
-    run(&COptions { write: false, without_header: false, valgrind: false })
+    run(&COptions { write: false, without_header: false })
 }
 
 pub(crate) fn run(options: &COptions) -> Verdict {
@@ -35,7 +33,7 @@ pub(crate) fn run(options: &COptions) -> Verdict {
         true => Ok(()),
         false => header(options.write),
     };
-    match header.and_then(|()| programs(options.valgrind)) {
+    match header.and_then(|()| programs()) {
         Ok(remark) => Verdict::Passed(remark),
         Err(why) => Verdict::Failed(why),
     }
@@ -54,8 +52,8 @@ fn header(write: bool) -> Result<(), String> {
     Err(format!("{} is not what the code says: cargo xtask c --write", kept.display()))
 }
 
-/// Builds and runs the test and the example. Returns what was left out.
-fn programs(under_valgrind: bool) -> Result<String, String> {
+/// Builds and runs the tests and the example. Returns what was left out.
+fn programs() -> Result<String, String> {
     passed(&mut step::cargo(&["build", "--locked", "--package", "larder-c"]))?;
     let libraries = workspace::target().join("debug");
     let dir = workspace::target().join("xtask/c");
@@ -72,22 +70,22 @@ fn programs(under_valgrind: bool) -> Result<String, String> {
     let mut cpp = Command::new("c++");
     cpp.args(["-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-x", "c++"]);
     passed(cpp.arg(workspace::root().join(CRATE).join("include/larder.h")))?;
-    let valgrind = step::find_program(&["valgrind"]).filter(|_| under_valgrind);
+    let without_io_uring =
+        compiled("tests/without_io_uring.c", &dir.join("without_io_uring"), &[])?;
+    let valgrind = step::find_program(&["valgrind"]);
     for (number, program) in [test, static_test, example].iter().enumerate() {
-        let mut command = match &valgrind {
-            Some(valgrind) => {
-                let mut command = Command::new(valgrind);
-                command.args(["--error-exitcode=9", "--leak-check=full", "--quiet"]);
-                // Threads of the ring may end after the program.
-                command.args(["--errors-for-leak-kinds=definite"]).arg(program);
-                command
-            }
-            None => Command::new(program),
-        };
-        command.arg(dir.join(format!("flash-{number}"))).env("LD_LIBRARY_PATH", &libraries);
-        passed(&mut command)?;
+        let flash = dir.join(format!("flash-{number}"));
+        passed(Command::new(program).arg(flash).env("LD_LIBRARY_PATH", &libraries))?;
+        let Some(valgrind) = &valgrind else { continue };
+        let mut command = Command::new(&without_io_uring);
+        command.arg(valgrind).args(["--error-exitcode=9", "--leak-check=full", "--quiet"]);
+        // Threads that wait for requests may end after the program.
+        command.args(["--errors-for-leak-kinds=definite", "--show-leak-kinds=definite"]);
+        command.arg(program).arg(dir.join(format!("flash-{number}-valgrind")));
+        passed(command.env("LD_LIBRARY_PATH", &libraries))?;
     }
-    Ok(valgrind.map_or("without valgrind", |_| "under valgrind").to_owned())
+    let below_rocksdb = rocksdb::check(&libraries, &dir)?;
+    Ok(format!("{}; {below_rocksdb}", valgrind.map_or("without valgrind", |_| "under valgrind")))
 }
 
 fn compiled(source: &str, to: &Path, libraries: &[String]) -> Result<PathBuf, String> {
