@@ -30,7 +30,8 @@ pub(crate) enum Command {
     Targets,
     /// Package every crate, and build it from the package
     Package,
-    /// Build the documents as a book of web pages, and check its links (mdbook)
+    /// Build the documents as a book of web pages, check its links, and whether pages fit into the window of a phone
+    /// (mdbook, chromium)
     Site,
     /// Compare larder.h with the code, and run programs in C (cbindgen, cc)
     C(c_library::COptions),
