@@ -12,7 +12,7 @@ const HEIGHT: u32 = 800;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What the page shows beyond WIDTH pixels: the first such part, or an empty text. A part within a box that scrolls is
-/// where its reader finds it. `main` itself is no such box: the page would scroll sideways as a whole.
+/// where its reader finds it. `main` itself is no such box: then the page would scroll sideways as a whole.
 const BEYOND: &str = "document.fonts.ready.then(() => {
     const scrolls = part => getComputedStyle(part).overflowX !== 'visible';
     const isWithin = part => {
@@ -59,4 +59,31 @@ pub fn too_wide(
         }
     }
     Ok(Some(found))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn what_scrolls_fits_and_what_does_not_is_named() {
+        let dir = std::env::temp_dir().join(format!("larder-narrow-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let wide = "<p style='width: 900px'>rye bread</p>";
+        let scrolls = format!("<div style='overflow-x: auto'>{wide}</div>");
+        let pages = [("fits.html", scrolls.as_str()), ("wide.html", wide)].map(|(name, body)| {
+            let page = dir.join(name);
+            let head = "<!DOCTYPE html><meta name=viewport content='width=device-width'>";
+            fs::write(&page, format!("{head}<main>{body}</main>")).unwrap();
+            page
+        });
+        let found = too_wide(400, &pages, &dir.join("profile"));
+        let missing = too_wide(400, &[dir.join("none.html")], &dir.join("profile"));
+        fs::remove_dir_all(&dir).unwrap();
+        let Some(found) = found.unwrap() else { return eprintln!("skipped: no chromium") };
+        assert_eq!(found, [format!("{}: <p> rye bread", pages[1].display())]);
+        assert!(missing.unwrap_err().contains("none.html is missing"));
+    }
 }
