@@ -26,7 +26,8 @@
 //! | `tools`, `fetched`, `maven` | programs that cargo installs, packages that others fetch, jars that Maven fetches |
 //! | `problem`, `log` | why a suite did not pass, and the log of its programs |
 //! | `served`, `process`, `hears`, `port` | a server under test: its start, its first output, its port |
-//! | `browser`, `png` | a headless browser, and the size of its screenshots |
+//! | `browser`, `devtools`, `png` | a headless browser, its remote control, and the size of its screenshots |
+//! | `narrow` | whether pages fit into the window of a phone |
 //!
 //! | example | what it measures |
 //! |---|---|
@@ -42,6 +43,7 @@
 mod browser;
 pub mod chart;
 pub mod conformance;
+mod devtools;
 mod fetched;
 pub mod frameworks;
 pub mod fs;
@@ -51,6 +53,7 @@ pub mod hits;
 mod log;
 mod maven;
 pub mod monitoring;
+pub mod narrow;
 pub mod nbd;
 pub mod page;
 mod png;

@@ -32,7 +32,8 @@ pub(crate) enum Command {
     Package,
     /// Compare the interfaces of the libraries with those of the last release (cargo-semver-checks)
     Semver(packages::SemverOptions),
-    /// Build the documents as a book of web pages, and check its links (mdbook)
+    /// Build the documents as a book of web pages, check its links, and whether pages fit into the window of a phone
+    /// (mdbook, chromium)
     Site,
     /// Compare larder.h with the code, and run programs in C and a RocksDB above it (cbindgen, cc, valgrind)
     C(c_library::COptions),

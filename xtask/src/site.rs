@@ -1,7 +1,8 @@
 //! `cargo xtask site`: the documents as a book of web pages (mdBook), with every link checked.
 //!
 //! `docs/SUMMARY.md` is the order of the pages. Pages keep the places that they have in the workspace, so that links
-//! are the same in both; a link to a file that is no page goes to the file's place on the web.
+//! are the same in both; a link to a file that is no page goes to the file's place on the web. A browser, if one is
+//! there, opens each page in the window of a phone: none may be wider.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +10,7 @@ use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
 use larder_harness::step::{self, Verdict};
-use larder_harness::{tools, workspace};
+use larder_harness::{narrow, tools, workspace};
 
 const MDBOOK: &str = "mdbook@0.5.4";
 const ORIGIN: &str = "https://github.com/larder-cache/larder/blob/main/";
@@ -23,32 +24,66 @@ src = \"src\"
 [output.html]
 git-repository-url = \"https://github.com/larder-cache/larder\"
 no-section-label = true
+additional-css = [\"site.css\"]
 
 [output.html.fold]
 enable = false
 ";
 
+const CSS: &str = include_str!("site.css");
+
+/// Width of the narrowest window that pages are made for, in pixels.
+const WIDTH: u32 = 400;
+
+/// The sources of the book, as mdBook takes them.
+struct Staged {
+    dir: PathBuf,
+    pages: BTreeSet<String>,
+}
+
 pub(crate) fn run() -> Verdict {
-    let built = staged().and_then(|dir| {
-        let mdbook = tools::find(MDBOOK)?;
-        let book = workspace::target().join("site");
-        match step::run(Command::new(mdbook).arg("build").arg(&dir).arg("--dest-dir").arg(&book)) {
-            Verdict::Failed(why) => Err(why),
-            _ => Ok(book),
-        }
-    });
-    match built {
-        Ok(book) => Verdict::Passed(format!("{}", book.join("index.html").display())),
+    match staged().and_then(|staged| built(&staged)) {
+        Ok(text) => Verdict::Passed(text),
         Err(why) => Verdict::Failed(why),
     }
 }
 
+fn built(staged: &Staged) -> Result<String, String> {
+    let mdbook = tools::find(MDBOOK)?;
+    let book = workspace::target().join("site");
+    let mut build = Command::new(mdbook);
+    build.arg("build").arg(&staged.dir).arg("--dest-dir").arg(&book);
+    if let Verdict::Failed(why) = step::run(&mut build) {
+        return Err(why);
+    }
+    let pages: Vec<PathBuf> = staged.pages.iter().map(|page| book.join(built_as(page))).collect();
+    let profile = workspace::target().join("xtask/site-profile");
+    let wide = narrow::too_wide(WIDTH, &pages, &profile)?;
+    let _ = fs::remove_dir_all(&profile);
+    let fit = match wide {
+        None => format!("skipped: pages at {WIDTH} pixels (no chromium is installed)"),
+        Some(wide) if wide.is_empty() => format!("{} pages fit into {WIDTH} pixels", pages.len()),
+        Some(wide) => return Err(format!("wider than {WIDTH} pixels:\n{}", wide.join("\n"))),
+    };
+    Ok(format!("{}; {fit}", book.join("index.html").display()))
+}
+
+/// The file that mdBook makes of a page.
+fn built_as(page: &str) -> PathBuf {
+    let page = Path::new(page);
+    match page.file_name().is_some_and(|name| name == "README.md") {
+        true => page.with_file_name("index.html"),
+        false => page.with_extension("html"),
+    }
+}
+
 /// A directory with the pages, their links as the book needs them.
-fn staged() -> Result<PathBuf, String> {
+fn staged() -> Result<Staged, String> {
     let root = workspace::root();
     let dir = workspace::target().join("xtask/site");
     let _ = fs::remove_dir_all(&dir);
     write(&dir.join("book.toml"), BOOK)?;
+    write(&dir.join("site.css"), CSS)?;
     let summary = read(&root.join("docs/SUMMARY.md"))?;
     let is_page = |target: &str| target.ends_with(".md");
     let pages: BTreeSet<String> = links(&summary)
@@ -64,7 +99,7 @@ fn staged() -> Result<PathBuf, String> {
     let listed = relinked(&summary, |target| Some(joined("docs/SUMMARY.md", target)));
     write(&dir.join("src/SUMMARY.md"), &listed)?;
     match broken.is_empty() {
-        true => Ok(dir),
+        true => Ok(Staged { dir, pages }),
         false => Err(format!("links to nothing:\n{}", broken.join("\n"))),
     }
 }
@@ -161,6 +196,12 @@ mod tests {
     #[test]
     fn every_link_of_every_page_leads_somewhere() {
         staged().unwrap();
+    }
+
+    #[test]
+    fn pages_are_where_mdbook_puts_them() {
+        assert_eq!(built_as("docs/a/README.md"), Path::new("docs/a/index.html"));
+        assert_eq!(built_as("docs/a.md"), Path::new("docs/a.html"));
     }
 
     #[test]

@@ -5,7 +5,6 @@
 //! when it is back. Screenshots are kept for inspection.
 
 mod block_cache;
-mod devtools;
 mod server;
 
 use std::fs;
@@ -15,8 +14,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use self::block_cache::BlockCache;
-use self::devtools::Browser;
 use self::server::{HOSTILE_KEY, HOSTILE_TENANT, Load, PageServer};
+use crate::devtools::Browser;
 use crate::step::{self, Verdict};
 use crate::{browser, png, workspace};
 
@@ -72,8 +71,9 @@ fn looked_at(program: &Path, larder: &Path, dir: &Path) -> Result<String, String
         png::dimensions(&picture).ok_or("the browser's picture is no PNG")?;
         let path = dir.join(format!("{name}.png"));
         fs::write(&path, picture).map_err(|cause| format!("{}: {cause}", path.display()))?;
-        let fits = "document.documentElement.scrollWidth <= innerWidth";
-        if page.evaluate(fits)? != json!(true) {
+        // A phone's window grows with what it shows, so `innerWidth` would say nothing.
+        let fits = format!("document.documentElement.scrollWidth <= {width}");
+        if page.evaluate(&fits)? != json!(true) {
             return Err(format!("the page is wider than a screen of {width} pixels"));
         }
     }

@@ -202,7 +202,12 @@ fn start(
     };
     let clock = DebugClock::or_real(settings.debug_clock.as_ref());
     let refused = |error: larder::Error| {
-        let why = words::of_serve(&error);
+        let mut why = words::of_serve(&error);
+        // Of an array's memory, clients take nothing.
+        if format!(" {why}").contains(" memory = ") {
+            let clients = BinaryBytes(settings.memory.0 - settings.cache_bytes());
+            why += &format!("; these numbers are without the {clients} of memory for clients");
+        }
         Error::run(format!("the cache cannot be opened: {why}"))
     };
     if let Some(devices) = data.shards() {

@@ -20,6 +20,8 @@ mod errors_of_options;
 mod errors_of_places;
 mod errors_of_traces;
 #[cfg(target_os = "linux")]
+mod errors_page;
+#[cfg(target_os = "linux")]
 mod events_of_serve;
 mod exact_counts;
 mod file_system_in_time;

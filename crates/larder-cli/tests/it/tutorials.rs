@@ -1,8 +1,8 @@
-//! The tutorials: every command of a `console` block is run, and its output compared with the page.
+//! Tutorials and how-to pages: every command of a `console` block is run, and its output compared with the page.
 //!
-//! A page is one shell, in a directory of its own. `$ ` begins a command, what follows is its output; `…` stands for
-//! any text, and alone on a line for any lines. A command without output is not compared. What is not run says why, in
-//! a comment above its block, which is not of the kind `console`.
+//! A page is one shell, in a directory of its own. `$ ` begins a command, `> ` goes on with it, what follows is its
+//! output; `…` stands for any text, and alone on a line for any lines. A command without output is not compared. What
+//! is not run says why, in a comment above its block, which is not of the kind `console`.
 
 use std::fs;
 use std::net::TcpListener;
@@ -35,7 +35,11 @@ fn steps(page: &str) -> Vec<Step> {
                 steps.push(Step { command: command.to_owned(), output: Vec::new() });
             }
             _ if is_run_here && !line.is_empty() => {
-                steps.last_mut().unwrap().output.push(line.to_owned())
+                let step = steps.last_mut().unwrap();
+                match line.strip_prefix('>').filter(|_| step.output.is_empty()) {
+                    Some(more) => step.command += &format!("\n{}", more.trim_start_matches(' ')),
+                    None => step.output.push(line.to_owned()),
+                }
             }
             _ => {}
         }
@@ -122,7 +126,7 @@ fn run(steps: &[Step], place: &Place) -> Vec<String> {
 }
 
 fn is_run(name: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/tutorials").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
     let page = fs::read_to_string(path).unwrap();
     if let Some(program) = lacking(&page) {
         eprintln!("skipped: {name} needs {program}");
@@ -149,17 +153,37 @@ fn is_run(name: &str) {
 
 #[test]
 fn a_cache_server() {
-    is_run("server.md");
+    is_run("tutorials/server.md");
 }
 
 #[test]
 fn a_block_cache() {
-    is_run("block.md");
+    is_run("tutorials/block.md");
 }
 
 #[test]
 fn before_you_buy() {
-    is_run("before-you-buy.md");
+    is_run("tutorials/before-you-buy.md");
+}
+
+#[test]
+fn moving_from_others() {
+    is_run("how-to/move.md");
+}
+
+#[test]
+fn several_tenants() {
+    is_run("how-to/tenants.md");
+}
+
+#[test]
+fn capture_and_replay() {
+    is_run("how-to/capture.md");
+}
+
+#[test]
+fn restart_and_upgrade() {
+    is_run("how-to/restart.md");
 }
 
 #[test]
@@ -169,9 +193,10 @@ fn a_page_and_an_output_are_compared() {
     assert!(are_shown(&owned(&["a…c"]), &["abc"]) && are_shown(&owned(&["a …"]), &["a b"]));
     assert!(!are_shown(&owned(&["a"]), &["a", "b"]) && !are_shown(&owned(&["a…c"]), &["abd"]));
     assert!(!are_shown(&owned(&["a", "…", "d"]), &["a", "b"]));
-    let page = "```console\n$ one\nout\n\n$ two\n```\n```sh\n$ three\n```\n";
+    let page = "```console\n$ one\n> more\nout\n> out\n\n$ two\n```\n```sh\n$ three\n```\n";
     let steps = steps(page);
     assert_eq!(steps.len(), 2);
-    assert_eq!((&*steps[0].command, &steps[0].output[..]), ("one", &owned(&["out"])[..]));
+    assert_eq!(steps[0].command, "one\nmore");
+    assert_eq!(steps[0].output, owned(&["out", "> out"]));
     assert_eq!(lacking("<!-- needs: bash no-such-program -->").as_deref(), Some("no-such-program"));
 }

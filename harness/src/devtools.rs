@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A browser with one page, stopped on drop.
-pub(super) struct Browser {
+pub(crate) struct Browser {
     child: Child,
     to: ChildStdin,
     from: Receiver<Value>,
@@ -21,12 +21,12 @@ pub(super) struct Browser {
     /// The identifier of the attached page in messages, once it is attached.
     attached: Option<String>,
     /// Events from the browser.
-    pub(super) events: Vec<Value>,
+    pub(crate) events: Vec<Value>,
 }
 
 impl Browser {
     /// Starts `program` and opens an empty page. `profile` is a directory for its own files.
-    pub(super) fn start(program: &Path, profile: &Path) -> Result<Self, String> {
+    pub(crate) fn start(program: &Path, profile: &Path) -> Result<Self, String> {
         // It reads from descriptor 3 and writes to 4, so a shell connects the pipes to them.
         let script = "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null";
         let mut command = Command::new("sh");
@@ -70,7 +70,7 @@ impl Browser {
     }
 
     /// Calls a method, and waits for the answer.
-    pub(super) fn call(&mut self, method: &str, params: Value) -> Result<Value, String> {
+    pub(crate) fn call(&mut self, method: &str, params: Value) -> Result<Value, String> {
         let id = self.next;
         self.next += 1;
         let mut message = json!({ "id": id, "method": method, "params": params });
@@ -98,7 +98,7 @@ impl Browser {
     }
 
     /// Evaluates an expression in the page.
-    pub(super) fn evaluate(&mut self, expression: &str) -> Result<Value, String> {
+    pub(crate) fn evaluate(&mut self, expression: &str) -> Result<Value, String> {
         let params =
             json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
         let result = self.call("Runtime.evaluate", params)?;
@@ -109,7 +109,7 @@ impl Browser {
     }
 
     /// Waits until an expression in the page is true.
-    pub(super) fn wait_for(&mut self, expression: &str, limit: Duration) -> Result<(), String> {
+    pub(crate) fn wait_for(&mut self, expression: &str, limit: Duration) -> Result<(), String> {
         let begun = Instant::now();
         while self.evaluate(expression)? != json!(true) {
             if begun.elapsed() > limit {
@@ -121,7 +121,7 @@ impl Browser {
     }
 
     /// A screenshot of the whole page at this width, as a PNG file.
-    pub(super) fn picture(&mut self, width: u32, theme: &str) -> Result<Vec<u8>, String> {
+    pub(crate) fn picture(&mut self, width: u32, theme: &str) -> Result<Vec<u8>, String> {
         let scheme = json!([{ "name": "prefers-color-scheme", "value": theme }]);
         self.call("Emulation.setEmulatedMedia", json!({ "features": scheme }))?;
         self.resize(width, 900)?;
@@ -134,7 +134,8 @@ impl Browser {
             .ok_or_else(|| "the browser's picture is no base64".to_owned())
     }
 
-    fn resize(&mut self, width: u32, height: u32) -> Result<(), String> {
+    /// Gives the page a window of this size; a narrow one is that of a phone.
+    pub(crate) fn resize(&mut self, width: u32, height: u32) -> Result<(), String> {
         let screen = json!({
             "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500
         });
