@@ -72,7 +72,9 @@ impl Client {
     pub(crate) fn asked(&mut self, request: &str) -> String {
         match request.contains(['"', '\'']) {
             true => self.send(format!("{request}\r\n")),
-            false => self.send(array(&request.split(' ').map(str::as_bytes).collect::<Vec<_>>())),
+            false => {
+                self.send(array(&request.split_whitespace().map(str::as_bytes).collect::<Vec<_>>()))
+            }
         }
         self.told()
     }
