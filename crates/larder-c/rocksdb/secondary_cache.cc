@@ -227,7 +227,7 @@ std::unique_ptr<SecondaryCacheResultHandle> LarderSecondaryCache::Lookup(const S
     if (!found->Value()) return nullptr;
   } else {
     status = larder_get_async(cache_, key.data(), key.size(), Found::Told, found.get());
-    /* None will be told. */
+    /* Larder will not call back. */
     if (status != LARDER_OK) found->Tell(status, nullptr);
     if (found->IsAbsent()) return nullptr;
   }

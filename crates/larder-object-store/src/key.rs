@@ -5,8 +5,8 @@
 //! part  1 | length of the store's name, u32 | name | length of the path, u32 | path | validator | offset, u64
 //! list  2 | length of the store's name, u32 | name | 0 or 1: all below, or one level | prefix
 //! ```
-//! Numbers are little-endian. Each text but the last has its length, so no two keys are equal by chance. A part is named
-//! by the offset of its first byte in the object, since stores of one name may have parts of different sizes.
+//! Numbers are little-endian. Each text but the last has its length, so no two keys are equal by chance. A part is
+//! named by the offset of its first byte in the object, since stores of one name may have parts of different sizes.
 
 /// Keys of one store.
 #[derive(Debug, Clone)]
