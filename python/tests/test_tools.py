@@ -152,6 +152,7 @@ def test_a_plan(capsys: pytest.CaptureFixture[str]) -> None:
     )
     assert set(plan.answers) == {"on", "off"} and plan.answers["on"]["dlwa"] >= 1
     assert plan.advice and plan.advice[0] in repr(plan)
+    assert plan._repr_html_().count("<polyline") == 2 and "share of the drive" in plan._repr_html_()
     assert plan.advice[0].split()[0] in plan._repr_html_() and plan.to_dict()["command"] == "plan"
     assert "100%" in capsys.readouterr().err
 

@@ -247,11 +247,16 @@ class Replay(_Result):
             f"<tr><th>{name}</th>{''.join(f'<td>{show(run)}</td>' for run in runs)}</tr>"
             for name, show in rows
         )
-        return f"<table><tr><th></th>{head}</tr>{body}</table>{_chart(runs)}"
+        lines: dict[str, Line] = {
+            run["placement"]: [(it["requests"], it["dlwa"]) for it in run["intervals"] if it["dlwa"]]
+            for run in runs
+        }
+        chart = _chart(lines, lambda last: f"{last:,.0f} requests")
+        return f"<table><tr><th></th>{head}</tr>{body}</table>{chart}"
 
 
 class Plan(_Result):
-    """The result of :func:`plan`. A notebook shows it as a table, with the advice."""
+    """The result of :func:`plan`. A notebook shows it as a table, with DLWA over utilization, and the advice."""
 
     @property
     def advice(self) -> list[str]:
@@ -279,7 +284,11 @@ class Plan(_Result):
             for name in names
         )
         advice = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in self.advice)
-        return f"<table><tr><th></th>{head}</tr>{body}</table>{advice}"
+        lines: dict[str, Line] = {name: [] for name in self.answers}
+        for point in sorted(self._told["sweep"], key=lambda point: point["utilization"]):
+            lines[point["placement"]].append((point["utilization"], point["dlwa"]))
+        chart = _chart(lines, lambda last: f"the share of the drive in use, up to {last:.0f} %")
+        return f"<table><tr><th></th>{head}</tr>{body}</table>{chart}{advice}"
 
 
 class Ssd(_Ssd):
@@ -375,19 +384,20 @@ def _number(number: float | None) -> str:
     return "" if number is None else f"{number:.3g}"
 
 
-def _chart(runs: list[dict[str, Any]]) -> str:
-    """DLWA over the run, as a picture."""
-    lines = {
-        run["placement"]: [(it["requests"], it["dlwa"]) for it in run["intervals"] if it["dlwa"]]
-        for run in runs
-    }
+Line = list[tuple[float, float]]
+
+
+def _chart(lines: dict[str, Line], over: Callable[[float], str]) -> str:
+    """DLWA with and without placement, as a picture; `over` says what it is drawn over, up to a value."""
     points = [point for line in lines.values() for point in line]
     if not points:
         return ""
-    most_requests, most = max(x for x, _ in points), max(max(y for _, y in points), 1.5)
+    first, last = min(x for x, _ in points), max(x for x, _ in points)
+    most = max(max(y for _, y in points), 1.5)
 
     def at(x: float, y: float) -> str:
-        return f"{x / most_requests * _WIDTH:.1f},{_HEIGHT - (y - 1) / (most - 1) * _HEIGHT:.1f}"
+        along = (x - first) / (last - first or 1.0)
+        return f"{along * _WIDTH:.1f},{_HEIGHT - (y - 1) / (most - 1) * _HEIGHT:.1f}"
 
     drawn = "".join(
         f'<polyline fill="none" stroke="{_COLORS.get(name, "#555")}" stroke-width="1.5" '
@@ -398,8 +408,8 @@ def _chart(runs: list[dict[str, Any]]) -> str:
         f'<span style="color:{_COLORS.get(name, "#555")}">placement {name}</span>' for name in lines
     )
     return (
-        f'<p>DLWA over {most_requests:,} requests, 1 to {most:.2f}: {legend}</p>'
-        f'<svg width="{_WIDTH}" height="{_HEIGHT}" role="img" aria-label="DLWA over the run">{drawn}</svg>'
+        f'<p>DLWA over {over(last)}, 1 to {most:.2f}: {legend}</p>'
+        f'<svg width="{_WIDTH}" height="{_HEIGHT}" role="img" aria-label="DLWA">{drawn}</svg>'
     )
 
 
