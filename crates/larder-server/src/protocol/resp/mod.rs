@@ -111,6 +111,7 @@ impl Drop for ListingGuard {
 }
 
 /// A request that may need no future.
+#[derive(Clone, Copy)]
 enum PlainRequest {
     /// It reads one value.
     Reads(ValueRead),
@@ -166,7 +167,8 @@ impl Protocol for Resp {
                 }
                 PlainRequest::Sets => strings::set_at_once(caller, key, argv.get(2), out),
                 PlainRequest::Ends(command) => {
-                    end_at_once(caller, &mut self.client, out, (command, argv))
+                    let out = Writer::new(out, self.client.is_resp3);
+                    run::at_once(caller, &mut self.client, out, (at, command), argv)
                 }
             };
         self.client.name = buffer;
@@ -177,7 +179,10 @@ impl Protocol for Resp {
             listed.asks(at);
         }
         caller.worker.counters.resp_commands.add(1);
-        if let Some(calls) = caller.worker.shared.resp.calls(caller.worker.number, at) {
+        // Those that run are timed, and counted there.
+        let is_timed = matches!(does, PlainRequest::Ends(_));
+        let calls = caller.worker.shared.resp.calls(caller.worker.number, at);
+        if let Some(calls) = calls.filter(|_| !is_timed) {
             calls.calls.add(1);
         }
         self.parser.forget();
@@ -401,26 +406,6 @@ impl Resp {
         answer(found, argv, (caller, client), answers).await;
         !client.closes
     }
-}
-
-/// Answers a request in this call if DRAM can. `false`: nothing has changed.
-fn end_at_once(
-    caller: &mut Caller,
-    client: &mut Client,
-    out: &mut Vec<u8>,
-    (command, argv): (&'static Command, Arguments<'_>),
-) -> bool {
-    let space = caller.tenant.databases.space(client.database());
-    let renamed = key_names::renamed(space, command, argv);
-    let argv = renamed.as_ref().map_or(argv, |renamed| argv.with_names(renamed));
-    let (before, is_resp3) = (out.len(), client.is_resp3);
-    let ended = run::at_once(caller, client, Writer::new(out, is_resp3), (command, argv));
-    // What is refused has changed nothing. It runs again, and is counted as such.
-    let is_answered = matches!(ended, Some(Ok(())));
-    if !is_answered {
-        out.truncate(before);
-    }
-    is_answered
 }
 
 /// Whether a request may begin under the rate limits of its tenant. Login and connection commands always may, and so

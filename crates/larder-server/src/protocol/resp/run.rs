@@ -81,28 +81,42 @@ pub(super) fn may_end_at_once(does: Does) -> bool {
     )
 }
 
-/// Runs a request of such a command, if DRAM can answer it. `None`: nothing has happened.
+/// As [`timed`], for such a command, if DRAM can answer the request. `false`: nothing has happened.
 pub(super) fn at_once(
     caller: &mut Caller,
     client: &mut Client,
     out: Writer<'_>,
-    (command, argv): (&'static Command, Arguments<'_>),
-) -> Option<Outcome> {
+    (at, command): (usize, &'static Command),
+    argv: Arguments<'_>,
+) -> bool {
     caller.without_waits(|caller| {
         let mut cx = Context { caller, client, out };
+        let (timing, before) = (Timing::begins(&cx), cx.out.len());
+        let renamed = key_names::renamed(cx.space(), command, argv);
+        let named = renamed.as_ref().map_or(argv, |renamed| argv.with_names(renamed));
         cx.client.event = events::of(command.does);
-        let mut request = pin!(async {
-            match command.group {
-                Group::Hash => hashes::run(&mut cx, command.does, argv).await,
-                Group::List => lists::run(&mut cx, command.does, argv).await,
-                Group::Set => sets::run(&mut cx, command.does, argv).await,
-                Group::SortedSet => sorted_sets::run(&mut cx, command.does, argv).await,
-                _ => amend::count(&mut cx, argv, command.does).await,
+        let ended = {
+            let mut request = pin!(async {
+                match command.group {
+                    Group::Hash => hashes::run(&mut cx, command.does, named).await,
+                    Group::List => lists::run(&mut cx, command.does, named).await,
+                    Group::Set => sets::run(&mut cx, command.does, named).await,
+                    Group::SortedSet => sorted_sets::run(&mut cx, command.does, named).await,
+                    _ => amend::count(&mut cx, named, command.does).await,
+                }
+            });
+            request.as_mut().poll(&mut std::task::Context::from_waker(Waker::noop()))
+        };
+        match ended {
+            Poll::Ready(done) => {
+                // A refusal is its answer.
+                let _ = timing.ends(&mut cx, (at, command), argv, done);
+                true
             }
-        });
-        match request.as_mut().poll(&mut std::task::Context::from_waker(Waker::noop())) {
-            Poll::Ready(outcome) => Some(outcome),
-            Poll::Pending => None,
+            Poll::Pending => {
+                cx.out.back_to(before);
+                false
+            }
         }
     })
 }

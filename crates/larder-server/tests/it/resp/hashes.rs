@@ -356,3 +356,20 @@ fn the_table_knows_the_new_commands() {
     assert!(it.asked("ACL CAT").contains(" sortedset "), "a category");
     assert!(it.asked("ACL CAT hash").contains(" hget "));
 }
+
+#[test]
+fn requests_that_end_at_once_are_timed_and_counted() {
+    let server = in_memory();
+    let mut it = client(&server);
+    it.tells("RPUSH list a", ":1");
+    it.tells("CONFIG SET slowlog-log-slower-than 0", "OK");
+    it.tells("HSET slow a 1", ":1");
+    assert!(it.asked("HGET list a").starts_with("-WRONGTYPE"));
+    let slow = it.asked("SLOWLOG GET -1");
+    assert!(slow.contains("[HSET slow a 1]") && slow.contains("[HGET list a]"), "{slow}");
+    let counted = it.asked("INFO commandstats");
+    let of = |name: &str| counted.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
+    assert!(of("cmdstat_hset:").contains("calls=1,"), "{counted}");
+    let refused = of("cmdstat_hget:");
+    assert!(refused.contains("calls=1,") && refused.ends_with("failed_calls=1"), "{counted}");
+}
